@@ -1,0 +1,66 @@
+# The everyday verbs. `make help` lists them; each works alone on a fresh Debian 12.
+SHELL := /bin/bash
+JOBS ?= $(shell nproc)
+KEEP ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help packages build demo test check format format-check tidy layering asan tsan fuzz \
+        bench dist clean
+
+help: ## list these verbs
+	@printf 'Divvy: shares GPUs.\n\n'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | \
+	  awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+packages: ## install what is missing from packages.txt
+	@tools/install-packages
+
+build: packages ## build everything (preset dev)
+	@tools/build dev
+
+demo: packages ## see Divvy manage simulated GPUs (KEEP=1 leaves them for you to play with)
+	@tools/build release
+	@KEEP=$(KEEP) tools/demo build/release
+
+test: packages ## build and run every test; needs no GPU
+	@tools/build dev
+	@ctest --preset dev
+
+check: format-check tidy asan tsan fuzz ## format, tidy, layering, sanitizers, fuzzers
+
+format: packages ## rewrite the sources in the project's format
+	@git ls-files '*.h' '*.cc' '*.inc' | xargs clang-format-19 -i
+
+format-check: packages ## refuse sources that `make format` would change
+	@git ls-files '*.h' '*.cc' '*.inc' | xargs clang-format-19 --dry-run -Werror
+	@echo "format: clean"
+
+layering: packages ## refuse an include that the table of rooms forbids
+	@cmake -DSOURCE=$(CURDIR) -P cmake/check_includes.cmake
+
+tidy: packages layering ## clang-tidy over what changed since its last clean run
+	@tools/build asan
+	@tools/tidy build/asan
+
+asan: packages ## every test under the address and undefined-behaviour sanitizers
+	@tools/build asan
+	@ctest --preset asan
+
+tsan: packages ## every test under the thread sanitizer
+	@tools/build tsan
+	@ctest --preset tsan
+
+fuzz: packages ## each fuzzer for a short while
+	@tools/build fuzz
+	@ctest --preset fuzz
+
+bench: packages ## benchmarks on the simulated driver
+	@tools/build release
+	@tools/bench build/release
+
+dist: packages ## a tarball that runs with nothing installed (dist/)
+	@tools/build release
+	@tools/dist build/release
+
+clean: ## remove build/ and dist/
+	@rm -rf build dist

@@ -1,0 +1,38 @@
+# cmake -DSOURCE=<repository> -P check_includes.cmake
+#
+# Reads every source under src/<room>/ and refuses an #include "other/..." that the table in
+# rooms.cmake does not allow. Sources directly under src/ only compose, and may include any room.
+include(${CMAKE_CURRENT_LIST_DIR}/rooms.cmake)
+
+set(problems "")
+set(checked 0)
+file(GLOB_RECURSE sources ${SOURCE}/src/*.h ${SOURCE}/src/*.cc ${SOURCE}/src/*.inc)
+foreach(path IN LISTS sources)
+  file(RELATIVE_PATH relative ${SOURCE}/src ${path})
+  if(NOT relative MATCHES "^([a-z_]+)/")
+    continue()
+  endif()
+  set(room ${CMAKE_MATCH_1})
+  if(NOT room IN_LIST DIVVY_ROOMS)
+    list(APPEND problems "src/${relative}: there is no room '${room}' in cmake/rooms.cmake")
+    continue()
+  endif()
+  math(EXPR checked "${checked} + 1")
+  file(STRINGS ${path} includes REGEX "^[ \t]*#[ \t]*include[ \t]*\"[a-z_]+/")
+  foreach(line IN LISTS includes)
+    string(REGEX MATCH "\"([a-z_]+)/" ignored "${line}")
+    set(used ${CMAKE_MATCH_1})
+    if(NOT used STREQUAL room AND NOT used IN_LIST DIVVY_MAY_USE_${room})
+      list(APPEND problems "src/${relative}: room '${room}' may not include '${used}'")
+    endif()
+  endforeach()
+endforeach()
+
+if(problems)
+  list(JOIN problems "\n  " text)
+  message(FATAL_ERROR "Forbidden includes (the table is cmake/rooms.cmake):\n  ${text}")
+endif()
+if(checked EQUAL 0)
+  message(FATAL_ERROR "No source was found under ${SOURCE}/src.")
+endif()
+message(STATUS "layering: ${checked} files follow the table")

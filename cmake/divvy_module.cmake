@@ -1,0 +1,76 @@
+# divvy_module(NAME room [SOURCES ...] [TESTS ...] [FUZZERS ...] [DEPS room ...] [LINK target ...])
+#
+# Declares a room: the library divvy_<room>, its tests (one executable divvy_<room>_test) and its
+# fuzzers. An edge that the table in rooms.cmake does not have ends the configuration.
+include(${CMAKE_CURRENT_LIST_DIR}/rooms.cmake)
+include(GoogleTest)
+
+function(divvy_check_edges room)
+  if(NOT room IN_LIST DIVVY_ROOMS)
+    message(FATAL_ERROR "There is no room '${room}' in cmake/rooms.cmake.")
+  endif()
+  foreach(dep IN LISTS ARGN)
+    if(NOT dep IN_LIST DIVVY_MAY_USE_${room})
+      message(FATAL_ERROR
+        "Room '${room}' may not use '${dep}': the table in cmake/rooms.cmake allows only "
+        "[${DIVVY_MAY_USE_${room}}]. Move the code, or change the table with a page in "
+        "docs/decisions/.")
+    endif()
+  endforeach()
+endfunction()
+
+function(divvy_module)
+  cmake_parse_arguments(M "" "NAME" "SOURCES;TESTS;FUZZERS;DEPS;LINK" ${ARGN})
+  divvy_check_edges(${M_NAME} ${M_DEPS})
+  set(library divvy_${M_NAME})
+  list(TRANSFORM M_DEPS PREPEND divvy_ OUTPUT_VARIABLE deps)
+
+  if(M_SOURCES)
+    add_library(${library} STATIC ${M_SOURCES})
+    target_include_directories(${library} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(${library} PUBLIC ${deps} PRIVATE ${M_LINK} Threads::Threads)
+  else()
+    add_library(${library} INTERFACE)
+    target_include_directories(${library} INTERFACE ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(${library} INTERFACE ${deps})
+  endif()
+
+  if(M_TESTS)
+    divvy_test(${library}_test SOURCES ${M_TESTS} LINK ${library} ${M_LINK})
+  endif()
+  foreach(fuzzer IN LISTS M_FUZZERS)
+    divvy_fuzzer(${fuzzer} ${library})
+  endforeach()
+endfunction()
+
+# divvy_test(name SOURCES ... LINK ...): a GoogleTest executable, one ctest entry per test case.
+function(divvy_test name)
+  cmake_parse_arguments(T "" "" "SOURCES;LINK;ENVIRONMENT" ${ARGN})
+  add_executable(${name} ${T_SOURCES})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src)
+  target_link_libraries(${name} PRIVATE ${T_LINK} GTest::gtest_main Threads::Threads)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300
+    ENVIRONMENT "${T_ENVIRONMENT}")
+endfunction()
+
+# A fuzzer source defines LLVMFuzzerTestOneInput. With preset `fuzz` it becomes a libFuzzer
+# program that also explores for a while; in every other build it replays its seed corpus.
+function(divvy_fuzzer source library)
+  get_filename_component(name ${source} NAME_WE)
+  set(corpus ${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name})
+  add_executable(${name} ${source})
+  target_link_libraries(${name} PRIVATE ${library} divvy_fmt)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
+  if(DIVVY_FUZZ)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    add_test(NAME fuzz.${name} COMMAND ${name} -max_total_time=20 -max_len=512
+      -artifact_prefix=${CMAKE_BINARY_DIR}/crash-${name}- ${CMAKE_BINARY_DIR}/corpus/${name}
+      ${corpus})
+    file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/corpus/${name})
+  else()
+    target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/fuzz_replay.cc)
+    add_test(NAME fuzz.${name} COMMAND ${name} ${corpus})
+  endif()
+  set_tests_properties(fuzz.${name} PROPERTIES LABELS fuzz TIMEOUT 300)
+endfunction()

@@ -1,0 +1,47 @@
+# Compiler settings that hold for every target: language, warnings, sanitizers, ccache, linking.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo)
+endif()
+
+set(DIVVY_SANITIZE "" CACHE STRING "Sanitizers for the whole build: address,undefined or thread")
+option(DIVVY_FUZZ "Build the fuzzers with libFuzzer (clang)" OFF)
+set(DIVVY_CUDA_INCLUDE "" CACHE PATH "A CUDA toolkit's include folder, to compare our ABI with")
+set(DIVVY_NVML_INCLUDE "${DIVVY_CUDA_INCLUDE}" CACHE PATH "The folder that has nvml.h")
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Werror -fno-omit-frame-pointer
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor$<SEMICOLON>-Woverloaded-virtual>
+  -ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
+
+if(DIVVY_SANITIZE)
+  add_compile_options(-fsanitize=${DIVVY_SANITIZE} -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${DIVVY_SANITIZE})
+else()
+  # What a program needs besides the C library travels inside it, so that `make dist` runs on a
+  # machine with nothing installed.
+  add_link_options(-static-libstdc++ -static-libgcc)
+endif()
+if(DIVVY_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
+find_package(Threads REQUIRED)
+find_package(GTest REQUIRED)
+find_package(fmt REQUIRED)
+find_package(Boost 1.81 REQUIRED)
+
+# Debian ships libfmt only as a shared object, so we compile it in.
+add_library(divvy_fmt INTERFACE)
+target_link_libraries(divvy_fmt INTERFACE fmt::fmt-header-only)
