@@ -19,7 +19,7 @@ build: packages ## build everything (preset dev)
 	@tools/build dev
 
 demo: packages ## see Divvy manage simulated GPUs (KEEP=1 leaves them for you to play with)
-	@tools/build release
+	@tools/build release programs
 	@KEEP=$(KEEP) tools/demo build/release
 
 test: packages ## build and run every test; needs no GPU
@@ -59,7 +59,7 @@ bench: packages ## benchmarks on the simulated driver
 	@tools/bench build/release
 
 dist: packages ## a tarball that runs with nothing installed (dist/)
-	@tools/build release
+	@tools/build release programs
 	@tools/dist build/release
 
 clean: ## remove build/ and dist/

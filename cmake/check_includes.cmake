@@ -2,6 +2,7 @@
 #
 # Reads every source under src/<room>/ and refuses an #include "other/..." that the table in
 # rooms.cmake does not allow. Sources directly under src/ only compose, and may include any room.
+cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/rooms.cmake)
 
 set(problems "")

@@ -1,0 +1,28 @@
+// The command line of `divvy`: reads the arguments, runs the command, prints its answer. Data goes
+// to `out`, everything else to `err`. Runs on the main thread.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "cli/gpus.h"
+#include "cli/style.h"
+
+namespace divvy::cli {
+
+constexpr int kExitOk = 0;
+constexpr int kExitError = 1;
+constexpr int kExitUsage = 2;
+
+// What the commands need from the rest of Divvy.
+struct Services {
+  std::string version;
+  Inventory inventory;
+};
+
+// `arguments` are those of main without the program's name. Returns the exit status.
+[[nodiscard]] int run(const std::vector<std::string>& arguments, const Services& services,
+                      const Terminal& terminal, std::ostream& out, std::ostream& err);
+
+}  // namespace divvy::cli

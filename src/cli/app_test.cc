@@ -1,0 +1,153 @@
+#include "cli/app.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "cli/testing.h"
+
+namespace divvy::cli {
+namespace {
+
+struct Outcome {
+  int status = 0;
+  std::string out;
+  std::string err;
+};
+
+Outcome divvy(
+    const std::vector<std::string>& arguments,
+    const Inventory& inventory = [] { return test_node(test_parts(2)); }) {
+  Terminal terminal;
+  terminal.environment = [](const char*) { return std::nullopt; };
+  std::ostringstream out;
+  std::ostringstream err;
+  const int status =
+      run(arguments, {.version = "1.2.3", .inventory = inventory}, terminal, out, err);
+  return {status, out.str(), err.str()};
+}
+
+Result<model::Node> no_driver() {
+  return err(ErrorCode::kNotFound, "NVML could not be loaded: libnvidia-ml.so.1: no such file");
+}
+
+bool has(const std::string& text, std::string_view piece) {
+  return text.find(piece) != std::string::npos;
+}
+
+TEST(App, ListsGpus) {
+  const Outcome outcome = divvy({"gpus"});
+  EXPECT_EQ(outcome.status, kExitOk);
+  EXPECT_TRUE(has(outcome.out, "NVIDIA H200")) << outcome.out;
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST(App, ListsGpusInEveryFormat) {
+  EXPECT_TRUE(has(divvy({"gpus", "-o", "wide"}).out, "UUID"));
+  EXPECT_TRUE(has(divvy({"gpus", "-o", "json"}).out, "\"kind\": \"GpuList\""));
+  EXPECT_TRUE(has(divvy({"gpus", "--output=yaml"}).out, "kind: GpuList\n"));
+  EXPECT_EQ(divvy({"gpus", "-oname"}).out,
+            "GPU-00000000-0000-4000-8000-000000000000\n"
+            "GPU-00000000-0000-4000-8000-000000000001\n");
+  EXPECT_TRUE(has(divvy({"gpus", "--topology"}).out, "CPU AFFINITY"));
+  EXPECT_TRUE(has(divvy({"gpus", "--topology", "-o", "json"}).out, "\"kind\": \"GpuTopology\""));
+}
+
+TEST(App, SaysWhatToDoWithoutADriver) {
+  const Outcome outcome = divvy({"gpus"}, no_driver);
+  EXPECT_EQ(outcome.status, kExitError);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err,
+            "divvy: there is no GPU driver on this machine.\n"
+            "  NVML could not be loaded: libnvidia-ml.so.1: no such file\n"
+            "Install the NVIDIA driver (nvidia-smi then works too), or look at simulated GPUs:\n"
+            "  DIVVY_SIM_GPUS=4 divvy gpus\n");
+}
+
+TEST(App, GivesNoAdviceAboutDriversForOtherErrors) {
+  const Outcome outcome =
+      divvy({"gpus"}, []() -> Result<model::Node> { return err(ErrorCode::kTimeout, "Timeout"); });
+  EXPECT_EQ(outcome.status, kExitError);
+  EXPECT_EQ(outcome.err, "divvy: Timeout\n");
+}
+
+TEST(App, PaintsWhenToldTo) {
+  EXPECT_FALSE(has(divvy({"gpus"}).out, "\x1b["));
+  EXPECT_TRUE(has(divvy({"--color", "always", "gpus"}).out, "\x1b["));
+  EXPECT_TRUE(has(divvy({"gpus", "--color=always"}).out, "\x1b["));
+}
+
+TEST(App, PrintsItsVersion) {
+  EXPECT_EQ(divvy({"version"}).out, "divvy 1.2.3\n");
+  EXPECT_EQ(divvy({"--version"}).out, "divvy 1.2.3\n");
+  EXPECT_TRUE(has(divvy({"version", "-o", "json"}).out, "\"version\": \"1.2.3\""));
+}
+
+TEST(App, PrintsHelp) {
+  for (const auto& arguments :
+       {std::vector<std::string>{}, std::vector<std::string>{"--help"}, {"-h"}}) {
+    const Outcome outcome = divvy(arguments);
+    EXPECT_EQ(outcome.status, kExitOk);
+    EXPECT_TRUE(has(outcome.out, "Usage: divvy [options] [COMMAND]")) << outcome.out;
+    EXPECT_TRUE(has(outcome.out, "Exit status:\n  0  it worked\n"));
+  }
+  const Outcome outcome = divvy({"gpus", "--help"});
+  EXPECT_TRUE(has(outcome.out, "Usage: divvy gpus [options]")) << outcome.out;
+  EXPECT_TRUE(has(outcome.out, "--topology"));
+}
+
+TEST(App, SuggestsTheCommandThatWasMeant) {
+  const Outcome outcome = divvy({"gpsu"});
+  EXPECT_EQ(outcome.status, kExitUsage);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err,
+            "divvy: there is no command \"gpsu\"; did you mean gpus?\nTry `divvy --help`.\n");
+}
+
+TEST(App, ListsTheCommandsWhenNoneIsClose) {
+  EXPECT_TRUE(has(divvy({"frobnicate"}).err, "commands are gpus, version"));
+}
+
+TEST(App, SuggestsTheOptionThatWasMeant) {
+  const Outcome outcome = divvy({"gpus", "--topolgy"});
+  EXPECT_EQ(outcome.status, kExitUsage);
+  EXPECT_EQ(outcome.err,
+            "divvy: `divvy gpus` has no option --topolgy; did you mean --topology?\n"
+            "Try `divvy gpus --help`.\n");
+  EXPECT_TRUE(has(divvy({"gpus", "--colour=never"}).err, "did you mean --color?"));
+}
+
+TEST(App, RefusesWhatItDoesNotUnderstand) {
+  const std::vector<std::string> wrong[] = {
+      {"gpus", "0"},       {"gpus", "-o", "xml"},
+      {"gpus", "-o"},      {"gpus", "--topology", "-o", "name"},
+      {"--color", "pink"}, {"version", "-o", "wide"},
+  };
+  for (const auto& arguments : wrong) {
+    const Outcome outcome = divvy(arguments);
+    EXPECT_EQ(outcome.status, kExitUsage) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_TRUE(has(outcome.err, "--help`")) << outcome.err;
+  }
+  EXPECT_TRUE(has(divvy({"gpus", "-o"}).err, "--output needs a value"))
+      << divvy({"gpus", "-o"}).err;
+}
+
+TEST(App, MakesTypedTextSafe) {
+  EXPECT_FALSE(has(divvy({"\x1b[2J"}).err, "\x1b"));
+  EXPECT_FALSE(has(divvy({"gpus", "--\x1b[2J"}).err, "\x1b"));
+}
+
+TEST(App, SaysThatItsOutputCouldNotBeWritten) {
+  Terminal terminal;
+  terminal.environment = [](const char*) { return std::nullopt; };
+  std::ostringstream full;
+  full.setstate(std::ios::badbit);
+  std::ostringstream err;
+  const Services services{.version = "1", .inventory = [] { return test_node(test_parts(1)); }};
+  EXPECT_EQ(run({"gpus"}, services, terminal, full, err), kExitError);
+  EXPECT_TRUE(has(err.str(), "could not be written"));
+}
+
+}  // namespace
+}  // namespace divvy::cli

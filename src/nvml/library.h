@@ -1,0 +1,139 @@
+// NVML, the driver's library for looking at GPUs, as Divvy uses it. One interface, two
+// implementations: the one that open() loads from the driver (or from the simulated driver, which
+// is a drop-in), and FakeLibrary (fake_library.h) for tests.
+//
+// Every method may be called from any thread, also at the same time, and may take as long as the
+// driver takes: a GPU in trouble can block a call for seconds. Nothing is cached.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "model/gpu.h"
+#include "model/pci_address.h"
+
+namespace divvy::nvml {
+
+// A GPU as the library knows it; valid as long as the Library it came from.
+struct Device {
+  void* handle = nullptr;
+  friend bool operator==(Device, Device) = default;
+};
+
+struct Memory {
+  Bytes total;
+  Bytes reserved;  // Kept by the driver, for nobody; zero when the driver counts it as used
+  Bytes used;
+};
+
+struct Utilization {
+  std::uint32_t gpu_percent = 0;     // Time in which any kernel ran, in the last sample period
+  std::uint32_t memory_percent = 0;  // Time in which device memory was read or written
+};
+
+struct RemappedRows {
+  std::uint32_t correctable = 0;
+  std::uint32_t uncorrectable = 0;
+  bool pending = false;  // Takes effect at the next reset
+  bool failed = false;   // There was no spare row left
+};
+
+// How far two GPUs are from each other on PCI Express, from near to far.
+enum class Distance { kSameBoard, kOneSwitch, kSeveralSwitches, kHostBridge, kNumaNode, kSystem };
+
+// One active NVLink of a GPU.
+struct NvlinkPort {
+  enum class Remote { kGpu, kSwitch, kOther, kUnknown };
+  Remote remote = Remote::kUnknown;
+  std::optional<model::PciAddress> remote_pci;  // Of the GPU or switch at the other end
+};
+
+struct Xid {
+  Device device;
+  std::uint64_t number = 0;  // 79 is "fallen off the bus"
+};
+
+// Waits for critical errors of the GPUs that it was made for. One thread at a time.
+class XidEvents {
+ public:
+  XidEvents() = default;
+  XidEvents(const XidEvents&) = delete;
+  XidEvents& operator=(const XidEvents&) = delete;
+  virtual ~XidEvents() = default;
+
+  // The next error, or nothing when none came within `timeout`.
+  [[nodiscard]] virtual Result<std::optional<Xid>> wait(std::chrono::milliseconds timeout) = 0;
+};
+
+class Library {
+ public:
+  Library() = default;
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+  virtual ~Library() = default;
+
+  // Are the GPUs made up by the simulated driver?
+  [[nodiscard]] virtual bool simulated() const = 0;
+
+  [[nodiscard]] virtual Result<std::string> driver_version() = 0;
+  [[nodiscard]] virtual Result<std::string> nvml_version() = 0;
+  // 13000 for CUDA 13.0.
+  [[nodiscard]] virtual Result<std::uint32_t> cuda_version() = 0;
+
+  // Counts also GPUs whose device() then fails.
+  [[nodiscard]] virtual Result<std::uint32_t> device_count() = 0;
+  [[nodiscard]] virtual Result<Device> device(std::uint32_t index) = 0;
+
+  // Text is what the driver wrote: not checked, not safe for a terminal.
+  [[nodiscard]] virtual Result<std::string> name(Device device) = 0;
+  [[nodiscard]] virtual Result<std::string> uuid(Device device) = 0;
+  [[nodiscard]] virtual Result<model::PciAddress> pci_address(Device device) = 0;
+  [[nodiscard]] virtual Result<std::uint32_t> minor_number(Device device) = 0;
+  [[nodiscard]] virtual Result<model::ComputeCapability> compute_capability(Device device) = 0;
+  [[nodiscard]] virtual Result<model::MigMode> mig_mode(Device device) = 0;
+
+  [[nodiscard]] virtual Result<Memory> memory(Device device) = 0;
+  [[nodiscard]] virtual Result<Utilization> utilization(Device device) = 0;
+  [[nodiscard]] virtual Result<std::uint32_t> temperature_c(Device device) = 0;
+  // From here on the GPU lowers its clocks to cool down.
+  [[nodiscard]] virtual Result<std::uint32_t> slowdown_temperature_c(Device device) = 0;
+  [[nodiscard]] virtual Result<std::uint32_t> power_mw(Device device) = 0;
+  [[nodiscard]] virtual Result<std::uint32_t> power_limit_mw(Device device) = 0;
+
+  // Since the driver was loaded.
+  [[nodiscard]] virtual Result<std::uint64_t> uncorrected_memory_errors(Device device) = 0;
+  [[nodiscard]] virtual Result<RemappedRows> remapped_rows(Device device) = 0;
+
+  // Processors and NUMA nodes of the host that are near the GPU, in ascending order.
+  [[nodiscard]] virtual Result<std::vector<std::uint32_t>> near_cpus(Device device) = 0;
+  [[nodiscard]] virtual Result<std::vector<std::uint32_t>> near_numa_nodes(Device device) = 0;
+  // The NUMA node that the GPU itself is, on machines where its memory is one.
+  [[nodiscard]] virtual Result<std::uint32_t> own_numa_node(Device device) = 0;
+  [[nodiscard]] virtual Result<Distance> distance(Device a, Device b) = 0;
+  // Empty when the GPU has NVLinks of which none is active; an error when it has none.
+  [[nodiscard]] virtual Result<std::vector<NvlinkPort>> active_nvlinks(Device device) = 0;
+
+  // Must not outlive the library.
+  [[nodiscard]] virtual Result<std::unique_ptr<XidEvents>> watch_xids(
+      std::span<const Device> devices) = 0;
+};
+
+struct OpenOptions {
+  // Which file to load. The default is found by the dynamic linker, as every NVIDIA tool does it.
+  std::string path = "libnvidia-ml.so.1";
+  // Is that file the simulated driver?
+  bool simulated = false;
+};
+
+// Loads and initialises the library. kNotFound when there is no such library or no driver behind
+// it.
+[[nodiscard]] Result<std::unique_ptr<Library>> open(const OpenOptions& options = {});
+
+}  // namespace divvy::nvml

@@ -1,0 +1,60 @@
+// A shared library for real_library_test that answers as a driver older than half of the functions
+// that Divvy asks for: one GPU, only first versions, no NVLink, no events.
+#include <cstring>
+
+#include "abi/nvml.h"
+
+namespace {
+
+int device;
+
+nvmlReturn_t write_text(char* out, unsigned int size, const char* text) {
+  const std::size_t needed = std::strlen(text) + 1;
+  if (needed > size) return NVML_ERROR_INSUFFICIENT_SIZE;
+  std::memcpy(out, text, needed);
+  return NVML_SUCCESS;
+}
+
+}  // namespace
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+EXPORT nvmlReturn_t nvmlInit_v2() { return NVML_SUCCESS; }
+EXPORT nvmlReturn_t nvmlShutdown() { return NVML_SUCCESS; }
+
+EXPORT nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int* count) {
+  *count = 1;
+  return NVML_SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t* out) {
+  if (index != 0) return NVML_ERROR_INVALID_ARGUMENT;
+  *out = reinterpret_cast<nvmlDevice_t>(&device);
+  return NVML_SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t, char* name, unsigned int size) {
+  return write_text(name, size, "Tesla K80");
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t, nvmlMemory_t* memory) {
+  *memory = {.total = 12U << 20U, .free = 8U << 20U, .used = 4U << 20U};
+  return NVML_SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t, nvmlTemperatureSensors_t,
+                                             unsigned int* temperature) {
+  *temperature = 55;
+  return NVML_SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t, unsigned int size, unsigned long* set) {
+  if (size < 2) return NVML_ERROR_INVALID_ARGUMENT;
+  set[0] = 0x5;
+  set[1] = 0x1;
+  return NVML_SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t, unsigned int*) {
+  return NVML_ERROR_GPU_IS_LOST;
+}

@@ -1,0 +1,329 @@
+// The Library that asks a loaded NVML. Every query is one call with its arguments and answer
+// translated; what the library does not have is answered with kUnsupported.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <climits>
+#include <utility>
+
+#include "nvml/error.h"
+#include "nvml/functions.h"
+#include "nvml/library.h"
+
+namespace divvy::nvml {
+namespace {
+
+// Links of the largest GPU there is, and then some: the library refuses numbers beyond its own.
+constexpr unsigned int kMostNvlinks = 64;
+constexpr unsigned int kBitsPerWord = sizeof(unsigned long) * CHAR_BIT;
+// Room for 8192 processors or NUMA nodes.
+using BitSet = std::array<unsigned long, 8192 / kBitsPerWord>;
+
+nvmlDevice_t handle(Device device) { return static_cast<nvmlDevice_t>(device.handle); }
+
+std::vector<std::uint32_t> members(const BitSet& set) {
+  std::vector<std::uint32_t> result;
+  for (std::uint32_t word = 0; word < set.size(); ++word) {
+    for (unsigned long rest = set[word]; rest != 0; rest &= rest - 1) {
+      result.push_back(word * kBitsPerWord + static_cast<std::uint32_t>(std::countr_zero(rest)));
+    }
+  }
+  return result;
+}
+
+// A buffer that the library filled with a C string; safe also where the zero is missing.
+template <std::size_t Size>
+std::string text_of(const std::array<char, Size>& buffer) {
+  return {buffer.begin(), std::find(buffer.begin(), buffer.end(), '\0')};
+}
+
+Result<model::PciAddress> to_pci_address(const nvmlPciInfo_t& info) {
+  // NVML leaves the function number out of its fields: a GPU is always function 0.
+  return model::PciAddress::create(info.domain, info.bus, info.device, 0);
+}
+
+class RealXidEvents : public XidEvents {
+ public:
+  RealXidEvents(const Functions& functions, nvmlEventSet_t set) : nvml_(functions), set_(set) {}
+  ~RealXidEvents() override {
+    if (nvml_.nvmlEventSetFree != nullptr) nvml_.nvmlEventSetFree(set_);
+  }
+
+  Result<std::optional<Xid>> wait(std::chrono::milliseconds timeout) override {
+    nvmlEventData_t event{};
+    const auto limit = std::clamp<std::chrono::milliseconds::rep>(timeout.count(), 0, INT_MAX);
+    const nvmlReturn_t code =
+        nvml_.nvmlEventSetWait_v2(set_, &event, static_cast<unsigned int>(limit));
+    if (code == NVML_ERROR_TIMEOUT) return std::nullopt;
+    if (code != NVML_SUCCESS) return err(to_error(code));
+    return Xid{Device{event.device}, event.eventData};
+  }
+
+ private:
+  const Functions& nvml_;
+  nvmlEventSet_t set_;
+};
+
+class RealLibrary : public Library {
+ public:
+  RealLibrary(const Functions& functions, bool simulated)
+      : nvml_(functions), simulated_(simulated) {}
+  ~RealLibrary() override { nvml_.nvmlShutdown(); }
+
+  bool simulated() const override { return simulated_; }
+
+  Result<std::string> driver_version() override {
+    std::array<char, NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE> text{};
+    DIVVY_CHECK_OK(ask(nvml_.nvmlSystemGetDriverVersion, text.data(), size_of(text)));
+    return text_of(text);
+  }
+
+  Result<std::string> nvml_version() override {
+    std::array<char, NVML_SYSTEM_NVML_VERSION_BUFFER_SIZE> text{};
+    DIVVY_CHECK_OK(ask(nvml_.nvmlSystemGetNVMLVersion, text.data(), size_of(text)));
+    return text_of(text);
+  }
+
+  Result<std::uint32_t> cuda_version() override {
+    int version = 0;
+    DIVVY_CHECK_OK(ask(nvml_.nvmlSystemGetCudaDriverVersion_v2, &version));
+    if (version < 0) return err(to_error(NVML_ERROR_UNKNOWN));
+    return static_cast<std::uint32_t>(version);
+  }
+
+  Result<std::uint32_t> device_count() override { return ask_number(nvml_.nvmlDeviceGetCount_v2); }
+
+  Result<Device> device(std::uint32_t index) override {
+    nvmlDevice_t device = nullptr;
+    DIVVY_CHECK_OK(ask(nvml_.nvmlDeviceGetHandleByIndex_v2, index, &device));
+    return Device{device};
+  }
+
+  Result<std::string> name(Device device) override {
+    std::array<char, NVML_DEVICE_NAME_V2_BUFFER_SIZE> text{};
+    DIVVY_CHECK_OK(ask(nvml_.nvmlDeviceGetName, handle(device), text.data(), size_of(text)));
+    return text_of(text);
+  }
+
+  Result<std::string> uuid(Device device) override {
+    std::array<char, NVML_DEVICE_UUID_V2_BUFFER_SIZE> text{};
+    DIVVY_CHECK_OK(ask(nvml_.nvmlDeviceGetUUID, handle(device), text.data(), size_of(text)));
+    return text_of(text);
+  }
+
+  Result<model::PciAddress> pci_address(Device device) override {
+    nvmlPciInfo_t info{};
+    DIVVY_CHECK_OK(ask(nvml_.nvmlDeviceGetPciInfo_v3, handle(device), &info));
+    return to_pci_address(info);
+  }
+
+  Result<std::uint32_t> minor_number(Device device) override {
+    return ask_number(nvml_.nvmlDeviceGetMinorNumber, handle(device));
+  }
+
+  Result<model::ComputeCapability> compute_capability(Device device) override {
+    int major = 0;
+    int minor = 0;
+    DIVVY_CHECK_OK(ask(nvml_.nvmlDeviceGetCudaComputeCapability, handle(device), &major, &minor));
+    if (major < 0 || minor < 0) return err(to_error(NVML_ERROR_UNKNOWN));
+    return model::ComputeCapability{static_cast<std::uint32_t>(major),
+                                    static_cast<std::uint32_t>(minor)};
+  }
+
+  Result<model::MigMode> mig_mode(Device device) override {
+    unsigned int current = 0;
+    unsigned int pending = 0;
+    const Status answer = ask(nvml_.nvmlDeviceGetMigMode, handle(device), &current, &pending);
+    if (!answer && answer.error().code == ErrorCode::kUnsupported) {
+      return model::MigMode::kUnsupported;
+    }
+    if (!answer) return err(answer.error());
+    return current != 0 ? model::MigMode::kEnabled : model::MigMode::kDisabled;
+  }
+
+  Result<Memory> memory(Device device) override {
+    nvmlMemory_v2_t now{};
+    now.version = nvmlMemory_v2;
+    const Status answer = ask(nvml_.nvmlDeviceGetMemoryInfo_v2, handle(device), &now);
+    if (answer) return Memory{Bytes(now.total), Bytes(now.reserved), Bytes(now.used)};
+    if (answer.error().code != ErrorCode::kUnsupported) return err(answer.error());
+    nvmlMemory_t before{};
+    DIVVY_CHECK_OK(ask(nvml_.nvmlDeviceGetMemoryInfo, handle(device), &before));
+    return Memory{Bytes(before.total), Bytes(0), Bytes(before.used)};
+  }
+
+  Result<Utilization> utilization(Device device) override {
+    nvmlUtilization_t rates{};
+    DIVVY_CHECK_OK(ask(nvml_.nvmlDeviceGetUtilizationRates, handle(device), &rates));
+    return Utilization{rates.gpu, rates.memory};
+  }
+
+  Result<std::uint32_t> temperature_c(Device device) override {
+    nvmlTemperature_t reading{};
+    reading.version = nvmlTemperature_v1;
+    reading.sensorType = NVML_TEMPERATURE_GPU;
+    const Status answer = ask(nvml_.nvmlDeviceGetTemperatureV, handle(device), &reading);
+    if (answer) return static_cast<std::uint32_t>(std::max(reading.temperature, 0));
+    if (answer.error().code != ErrorCode::kUnsupported) return err(answer.error());
+    return ask_number(nvml_.nvmlDeviceGetTemperature, handle(device), NVML_TEMPERATURE_GPU);
+  }
+
+  Result<std::uint32_t> slowdown_temperature_c(Device device) override {
+    return ask_number(nvml_.nvmlDeviceGetTemperatureThreshold, handle(device),
+                      NVML_TEMPERATURE_THRESHOLD_SLOWDOWN);
+  }
+
+  Result<std::uint32_t> power_mw(Device device) override {
+    return ask_number(nvml_.nvmlDeviceGetPowerUsage, handle(device));
+  }
+
+  Result<std::uint32_t> power_limit_mw(Device device) override {
+    return ask_number(nvml_.nvmlDeviceGetEnforcedPowerLimit, handle(device));
+  }
+
+  Result<std::uint64_t> uncorrected_memory_errors(Device device) override {
+    unsigned long long count = 0;
+    DIVVY_CHECK_OK(ask(nvml_.nvmlDeviceGetTotalEccErrors, handle(device),
+                       NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC, &count));
+    return count;
+  }
+
+  Result<RemappedRows> remapped_rows(Device device) override {
+    unsigned int correctable = 0;
+    unsigned int uncorrectable = 0;
+    unsigned int pending = 0;
+    unsigned int failed = 0;
+    DIVVY_CHECK_OK(ask(nvml_.nvmlDeviceGetRemappedRows, handle(device), &correctable,
+                       &uncorrectable, &pending, &failed));
+    return RemappedRows{correctable, uncorrectable, pending != 0, failed != 0};
+  }
+
+  Result<std::vector<std::uint32_t>> near_cpus(Device device) override {
+    BitSet set{};
+    DIVVY_CHECK_OK(ask(nvml_.nvmlDeviceGetCpuAffinity, handle(device), size_of(set), set.data()));
+    return members(set);
+  }
+
+  Result<std::vector<std::uint32_t>> near_numa_nodes(Device device) override {
+    BitSet set{};
+    DIVVY_CHECK_OK(ask(nvml_.nvmlDeviceGetMemoryAffinity, handle(device), size_of(set), set.data(),
+                       NVML_AFFINITY_SCOPE_NODE));
+    return members(set);
+  }
+
+  Result<std::uint32_t> own_numa_node(Device device) override {
+    return ask_number(nvml_.nvmlDeviceGetNumaNodeId, handle(device));
+  }
+
+  Result<Distance> distance(Device a, Device b) override {
+    nvmlGpuTopologyLevel_t level = NVML_TOPOLOGY_SYSTEM;
+    DIVVY_CHECK_OK(ask(nvml_.nvmlDeviceGetTopologyCommonAncestor, handle(a), handle(b), &level));
+    switch (level) {
+      case NVML_TOPOLOGY_INTERNAL:
+        return Distance::kSameBoard;
+      case NVML_TOPOLOGY_SINGLE:
+        return Distance::kOneSwitch;
+      case NVML_TOPOLOGY_MULTIPLE:
+        return Distance::kSeveralSwitches;
+      case NVML_TOPOLOGY_HOSTBRIDGE:
+        return Distance::kHostBridge;
+      case NVML_TOPOLOGY_NODE:
+        return Distance::kNumaNode;
+      case NVML_TOPOLOGY_SYSTEM:
+        return Distance::kSystem;
+    }
+    return err(ErrorCode::kUnsupported, "the driver answered with topology level {}",
+               static_cast<unsigned int>(level));
+  }
+
+  Result<std::vector<NvlinkPort>> active_nvlinks(Device device) override {
+    std::vector<NvlinkPort> active;
+    for (unsigned int link = 0; link < kMostNvlinks; ++link) {
+      nvmlEnableState_t state = NVML_FEATURE_DISABLED;
+      const Status answer = ask(nvml_.nvmlDeviceGetNvLinkState, handle(device), link, &state);
+      if (!answer) {
+        // The library ends its list of links with an error; only the first answer tells whether
+        // the GPU has links at all.
+        const bool past_the_last = answer.error().code == ErrorCode::kInvalidArgument ||
+                                   answer.error().code == ErrorCode::kUnsupported;
+        if (link > 0 && past_the_last) break;
+        return err(answer.error());
+      }
+      if (state == NVML_FEATURE_ENABLED) active.push_back(port(device, link));
+    }
+    return active;
+  }
+
+  Result<std::unique_ptr<XidEvents>> watch_xids(std::span<const Device> devices) override {
+    if (nvml_.nvmlEventSetWait_v2 == nullptr) return err(missing());
+    nvmlEventSet_t set = nullptr;
+    DIVVY_CHECK_OK(ask(nvml_.nvmlEventSetCreate, &set));
+    auto events = std::make_unique<RealXidEvents>(nvml_, set);
+    for (const Device device : devices) {
+      DIVVY_CHECK_OK(
+          ask(nvml_.nvmlDeviceRegisterEvents, handle(device), nvmlEventTypeXidCriticalError, set));
+    }
+    return events;
+  }
+
+ private:
+  template <typename T, std::size_t Size>
+  static unsigned int size_of(const std::array<T, Size>&) {
+    return static_cast<unsigned int>(Size);
+  }
+
+  static Error missing() { return to_error(NVML_ERROR_FUNCTION_NOT_FOUND); }
+
+  template <typename... Parameters, typename... Arguments>
+  Status ask(nvmlReturn_t (*function)(Parameters...), Arguments... arguments) const {
+    if (function == nullptr) return err(missing());
+    const nvmlReturn_t code = function(arguments...);
+    if (code == NVML_SUCCESS) return {};
+    const char* words = nvml_.nvmlErrorString != nullptr ? nvml_.nvmlErrorString(code) : nullptr;
+    return err(to_error(code, words != nullptr ? words : ""));
+  }
+
+  // For the many functions whose last argument is where to put one number.
+  template <typename... Parameters, typename... Arguments>
+  Result<std::uint32_t> ask_number(nvmlReturn_t (*function)(Parameters...),
+                                   Arguments... arguments) const {
+    unsigned int number = 0;
+    DIVVY_CHECK_OK(ask(function, arguments..., &number));
+    return number;
+  }
+
+  NvlinkPort port(Device device, unsigned int link) const {
+    NvlinkPort result;
+    nvmlIntNvLinkDeviceType_t type = NVML_NVLINK_DEVICE_TYPE_UNKNOWN;
+    if (ask(nvml_.nvmlDeviceGetNvLinkRemoteDeviceType, handle(device), link, &type)) {
+      result.remote = type == NVML_NVLINK_DEVICE_TYPE_GPU       ? NvlinkPort::Remote::kGpu
+                      : type == NVML_NVLINK_DEVICE_TYPE_SWITCH  ? NvlinkPort::Remote::kSwitch
+                      : type == NVML_NVLINK_DEVICE_TYPE_UNKNOWN ? NvlinkPort::Remote::kUnknown
+                                                                : NvlinkPort::Remote::kOther;
+    }
+    nvmlPciInfo_t info{};
+    if (ask(nvml_.nvmlDeviceGetNvLinkRemotePciInfo_v2, handle(device), link, &info)) {
+      if (const auto address = to_pci_address(info)) result.remote_pci = *address;
+    }
+    return result;
+  }
+
+  const Functions nvml_;
+  const bool simulated_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Library>> open(const OpenOptions& options) {
+  DIVVY_TRY(functions, load_functions(options.path));
+  const nvmlReturn_t code = functions.nvmlInit_v2();
+  if (code != NVML_SUCCESS) {
+    const char* words =
+        functions.nvmlErrorString != nullptr ? functions.nvmlErrorString(code) : nullptr;
+    return err(with_context(to_error(code, words != nullptr ? words : ""),
+                            "NVML could not be initialised"));
+  }
+  return std::make_unique<RealLibrary>(functions, options.simulated);
+}
+
+}  // namespace divvy::nvml

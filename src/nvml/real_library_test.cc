@@ -1,0 +1,67 @@
+#include <gtest/gtest.h>
+
+#include "nvml/error.h"
+#include "nvml/library.h"
+
+namespace divvy::nvml {
+namespace {
+
+std::unique_ptr<Library> old_driver() {
+  auto library = open({.path = DIVVY_OLD_DRIVER, .simulated = false});
+  EXPECT_TRUE(library.has_value()) << library.error().message;
+  return std::move(library).value();
+}
+
+TEST(RealLibrary, SaysThatThereIsNoLibrary) {
+  const auto library = open({.path = "/nonexistent/libnvidia-ml.so.1", .simulated = false});
+  ASSERT_FALSE(library.has_value());
+  EXPECT_EQ(library.error().code, ErrorCode::kNotFound);
+  EXPECT_NE(library.error().message.find("/nonexistent/libnvidia-ml.so.1"), std::string::npos);
+}
+
+TEST(RealLibrary, RefusesALibraryThatIsNotNvml) {
+  const auto library = open({.path = "libc.so.6", .simulated = false});
+  ASSERT_FALSE(library.has_value());
+  EXPECT_EQ(library.error().code, ErrorCode::kUnsupported);
+}
+
+TEST(RealLibrary, AnswersUnsupportedWhereTheDriverLacksTheFunction) {
+  const auto library = old_driver();
+  ASSERT_EQ(library->device_count().value(), 1U);
+  const Device device = library->device(0).value();
+  EXPECT_EQ(library->uuid(device).error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(library->driver_version().error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(library->active_nvlinks(device).error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(library->distance(device, device).error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(library->watch_xids({}).error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(library->mig_mode(device).value(), model::MigMode::kUnsupported);
+}
+
+TEST(RealLibrary, FallsBackToOlderFunctions) {
+  const auto library = old_driver();
+  const Device device = library->device(0).value();
+  EXPECT_EQ(library->name(device).value(), "Tesla K80");
+  EXPECT_EQ(library->memory(device)->total, mib(12));
+  EXPECT_EQ(library->memory(device)->used, mib(4));
+  EXPECT_EQ(library->temperature_c(device).value(), 55U);
+}
+
+TEST(RealLibrary, ReadsProcessorsFromTheBitSet) {
+  const auto library = old_driver();
+  const Device device = library->device(0).value();
+  EXPECT_EQ(library->near_cpus(device).value(), (std::vector<std::uint32_t>{0, 2, 64}));
+}
+
+TEST(RealLibrary, PassesOnThatTheGpuIsLost) {
+  const auto library = old_driver();
+  const auto power = library->power_mw(library->device(0).value());
+  ASSERT_FALSE(power.has_value());
+  EXPECT_TRUE(says_gpu_is_lost(power.error()));
+}
+
+TEST(RealLibrary, RefusesAnIndexBeyondTheLastGpu) {
+  EXPECT_EQ(old_driver()->device(1).error().code, ErrorCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace divvy::nvml

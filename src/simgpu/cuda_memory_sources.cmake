@@ -1,0 +1,24 @@
+# Memory of the simulated libcuda.so.1.
+set(SIMGPU_MEMORY_SOURCES
+  arena.cc
+  cuda_array.cc
+  cuda_host_memory.cc
+  cuda_ipc.cc
+  cuda_managed.cc
+  cuda_memory.cc
+  cuda_peer.cc
+  cuda_pointer.cc
+  cuda_pool.cc
+  cuda_pool_alloc.cc
+  cuda_vmm.cc
+  cuda_vmm_handle.cc
+  free_ranges.cc
+  memory.cc
+  pool.cc
+  shared_files.cc)
+set(SIMGPU_MEMORY_TESTS
+  arena_test.cc
+  cuda_memory_test.cc
+  cuda_memory_sharing_test.cc
+  cuda_pool_test.cc
+  cuda_vmm_test.cc)
