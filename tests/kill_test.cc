@@ -54,8 +54,7 @@ CUfunction begin() {
   CUmodule module = nullptr;
   CUfunction function = nullptr;
   if (cuInit(0) != CUDA_SUCCESS || cuDevicePrimaryCtxRetain(&context, 0) != CUDA_SUCCESS ||
-      cuCtxSetCurrent(context) != CUDA_SUCCESS ||
-      cuModuleLoadData(&module, kPtx) != CUDA_SUCCESS ||
+      cuCtxSetCurrent(context) != CUDA_SUCCESS || cuModuleLoadData(&module, kPtx) != CUDA_SUCCESS ||
       cuModuleGetFunction(&function, module, "work") != CUDA_SUCCESS) {
     _exit(3);
   }
@@ -65,8 +64,7 @@ CUfunction begin() {
 void launch(CUfunction function, CUstream stream) {
   uint64_t ignored = 0;
   void* params[] = {&ignored};
-  if (cuLaunchKernel(function, 4096, 1, 1, 256, 1, 1, 0, stream, params, nullptr) !=
-      CUDA_SUCCESS) {
+  if (cuLaunchKernel(function, 4096, 1, 1, 256, 1, 1, 0, stream, params, nullptr) != CUDA_SUCCESS) {
     _exit(4);
   }
 }
@@ -111,7 +109,9 @@ void launch(CUfunction function, CUstream stream) {
         cuMemAllocAsync(&memory, (random() % 32 + 1) << 20, stream);
         cuMemFreeAsync(memory, stream);
         break;
-      case 2: cuMemCreate(&handle, 2 << 20, &prop, 0); break;
+      case 2:
+        cuMemCreate(&handle, 2 << 20, &prop, 0);
+        break;
       case 3:
         for (unsigned i = random() % 50; i > 0; --i) launch(function, stream);
         break;

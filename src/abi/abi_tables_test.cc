@@ -26,14 +26,6 @@ std::vector<Entry> entries() {
   };
 }
 
-std::vector<Entry> aliases() {
-  return {
-#define DIVVY_CU(symbol, base, since, stream_kind, arguments)
-#define DIVVY_CU_ALIAS(symbol, base, since, stream_kind) {#symbol, base, since, stream_kind},
-#include "abi/cuda_functions.inc"
-  };
-}
-
 std::vector<std::string> unsimulated() {
   return {
 #define DIVVY_CU_UNSIMULATED(symbol) #symbol,
@@ -89,25 +81,11 @@ TEST(DriverTable, LegacyFormsHaveAPerThreadTwin) {
 
 TEST(DriverTable, OneSymbolAnswersForABaseAtAnyVersion) {
   std::map<std::string, std::string> answers;
-  std::vector<Entry> all = entries();
-  for (const Entry& entry : aliases()) {
-    all.push_back(entry);
-  }
-  for (const Entry& entry : all) {
+  for (const Entry& entry : entries()) {
     const std::string question = entry.base + " since " + std::to_string(entry.since) +
                                  (entry.kind == kPerThread ? " per thread" : "");
     const auto [first, fresh] = answers.try_emplace(question, entry.symbol);
     EXPECT_TRUE(fresh) << question << ": " << first->second << " and " << entry.symbol;
-  }
-}
-
-TEST(DriverTable, AliasesPointAtSymbolsOfTheTable) {
-  std::set<std::string> symbols;
-  for (const Entry& entry : entries()) {
-    symbols.insert(entry.symbol);
-  }
-  for (const Entry& alias : aliases()) {
-    EXPECT_TRUE(symbols.contains(alias.symbol)) << alias.symbol;
   }
 }
 

@@ -24,7 +24,7 @@ struct Model {
   const char* name;  // what the driver calls it
   uint32_t device_id;
   uint64_t memory_mib;    // NVML's total, ECC already taken off
-  uint64_t reserved_mib;  // the driver's own part of it
+  uint64_t reserved_kib;  // the driver's own part of it
   uint64_t context_mib;
   uint64_t bandwidth_gb_s;
   uint32_t sms;
@@ -50,42 +50,42 @@ struct Model {
 // One line for the names and one for the numbers, in the order of Model's members.
 // clang-format off
 constexpr Model kModels[] = {
-    //PCI id  memory  res  ctx  GB/s  SMs  per  cc      MHz   mem   bus   L2     W  idle  slow  off  gen  arch
+    //PCI id  memory   res   ctx  GB/s  SMs  per  cc      MHz   mem   bus   L2     W  idle  slow  off  gen  arch
     {"H200", "NVIDIA H200",
-     0x2335, 143771, 606, 520, 4800, 132, 128,  9, 0, 1980, 3201, 6144,  60,  700,   75,   87,  92,   5,    9,
+     0x2335, 143771,629824, 523, 4800, 132, 128,  9, 0, 1980, 3201, 6016,  60,  700,   75,   87,  92,   5,    9,
      Fabric::kSwitch, 18, 4, "96.00.A5.00.01"},
     {"H100-80GB", "NVIDIA H100 80GB HBM3",
-     0x2330,  81559, 560, 520, 3350, 132, 128,  9, 0, 1980, 2619, 5120,  50,  700,   70,   87,  92,   5,    9,
+     0x2330,  81559,573440, 520, 3350, 132, 128,  9, 0, 1980, 2619, 5120,  50,  700,   70,   87,  92,   5,    9,
      Fabric::kSwitch, 18, 4, "96.00.89.00.01"},
     {"H100-PCIe", "NVIDIA H100 PCIe",
-     0x2331,  81559, 560, 480, 2039, 114, 128,  9, 0, 1755, 1593, 5120,  50,  350,   50,   87,  92,   5,    9,
+     0x2331,  81559,573440, 480, 2039, 114, 128,  9, 0, 1755, 1593, 5120,  50,  350,   50,   87,  92,   5,    9,
      Fabric::kBridge, 12, 4, "96.00.4F.00.01"},
     {"A100-40GB", "NVIDIA A100-SXM4-40GB",
-     0x20B0,  40960, 632, 420, 1555, 108,  64,  8, 0, 1410, 1215, 5120,  40,  400,   52,   89,  92,   4,    7,
+     0x20B0,  40960,647168, 420, 1555, 108,  64,  8, 0, 1410, 1215, 5120,  40,  400,   52,   89,  92,   4,    7,
      Fabric::kSwitch, 12, 3, "92.00.19.00.01"},
     {"A100-80GB", "NVIDIA A100-SXM4-80GB",
-     0x20B2,  81920, 870, 420, 2039, 108,  64,  8, 0, 1410, 1593, 5120,  40,  400,   60,   89,  92,   4,    7,
+     0x20B2,  81920,890880, 420, 2039, 108,  64,  8, 0, 1410, 1593, 5120,  40,  400,   60,   89,  92,   4,    7,
      Fabric::kSwitch, 12, 3, "92.00.45.00.03"},
     {"L4", "NVIDIA L4",
-     0x27B8,  23034, 470, 260,  300,  58, 128,  8, 9, 2040, 6251,  192,  48,   72,   16,   89,  92,   4,    8,
+     0x27B8,  23034,481280, 260,  300,  58, 128,  8, 9, 2040, 6251,  192,  48,   72,   16,   89,  92,   4,    8,
      Fabric::kNone, 0, 0, "95.04.29.00.06"},
     {"L40S", "NVIDIA L40S",
-     0x26B9,  46068, 690, 430,  864, 142, 128,  8, 9, 2520, 9001,  384,  96,  350,   32,   89,  92,   4,    8,
+     0x26B9,  46068,706560, 430,  864, 142, 128,  8, 9, 2520, 9001,  384,  96,  350,   32,   89,  92,   4,    8,
      Fabric::kNone, 0, 0, "95.02.66.00.02"},
     {"A10", "NVIDIA A10",
-     0x2236,  23028, 515, 260,  600,  72, 128,  8, 6, 1695, 6251,  384,   6,  150,   20,   92,  95,   4,    7,
+     0x2236,  23028,527360, 260,  600,  72, 128,  8, 6, 1695, 6251,  384,   6,  150,   20,   92,  95,   4,    7,
      Fabric::kNone, 0, 0, "94.02.75.00.01"},
     {"T4", "Tesla T4",
-     0x1EB8,  15360, 440, 105,  320,  40,  64,  7, 5, 1590, 5001,  256,   4,   70,   10,   93,  96,   3,    6,
+     0x1EB8,  15360,450560, 105,  320,  40,  64,  7, 5, 1590, 5001,  256,   4,   70,   10,   93,  96,   3,    6,
      Fabric::kNone, 0, 0, "90.04.96.00.01"},
     {"V100-16GB", "Tesla V100-SXM2-16GB",
-     0x1DB1,  16384, 235, 305,  900,  80,  64,  7, 0, 1530,  877, 4096,   6,  300,   40,   87,  90,   3,    5,
+     0x1DB1,  16384,240640, 305,  900,  80,  64,  7, 0, 1530,  877, 4096,   6,  300,   40,   87,  90,   3,    5,
      Fabric::kMesh, 6, 2, "88.00.4F.00.09"},
     {"V100-32GB", "Tesla V100-SXM2-32GB",
-     0x1DB5,  32768, 266, 305,  900,  80,  64,  7, 0, 1530,  877, 4096,   6,  300,   42,   87,  90,   3,    5,
+     0x1DB5,  32768,272384, 305,  900,  80,  64,  7, 0, 1530,  877, 4096,   6,  300,   42,   87,  90,   3,    5,
      Fabric::kMesh, 6, 2, "88.00.98.00.02"},
     {"B200", "NVIDIA B200",
-     0x2901, 183359, 725, 620, 8000, 148, 128, 10, 0, 1965, 3996, 8192, 126, 1000,  140,   87,  92,   5,   10,
+     0x2901, 183359,742400, 620, 8000, 148, 128, 10, 0, 1965, 3996, 8192, 126, 1000,  140,   87,  92,   5,   10,
      Fabric::kSwitch, 18, 5, "97.00.6B.00.01"},
 };
 // clang-format on
@@ -124,7 +124,7 @@ std::optional<GpuSpec> find_model(const std::string& name) {
   snprintf(spec.name, sizeof(spec.name), "%s", model->name);
   snprintf(spec.vbios, sizeof(spec.vbios), "%s", model->vbios);
   spec.memory_bytes = model->memory_mib * kMiB;
-  spec.reserved_bytes = model->reserved_mib * kMiB;
+  spec.reserved_bytes = model->reserved_kib * 1024;
   spec.context_bytes = model->context_mib * kMiB;
   spec.bandwidth_bytes_s = model->bandwidth_gb_s * kGigabyteS;
   spec.pcie_bytes_s = model->pcie_gen >= 5 ? kPcie5 : model->pcie_gen == 4 ? kPcie4 : kPcie3;
@@ -145,7 +145,8 @@ std::optional<GpuSpec> find_model(const std::string& name) {
   spec.pcie_width = 16;
   spec.architecture = model->architecture;
   spec.pci_device_id = model->device_id << 16 | 0x10DE;
-  spec.pci_subsystem_id = (model->device_id ^ 0x3A00) << 16 | 0x10DE;
+  // Boards of one model have various numbers; this is the one seen on an H200.
+  spec.pci_subsystem_id = 0x18BF10DE;
   spec.link_count = model->links;
   spec.link_version = static_cast<uint8_t>(model->link_version);
   spec.through_switch = model->fabric == Fabric::kSwitch ? 1 : 0;

@@ -1,4 +1,5 @@
 // Contexts: primary and explicit, the stack of current ones, limits and flags.
+#include "simgpu/capture.h"
 #include "simgpu/driver.h"
 
 namespace divvy::simgpu {
@@ -11,7 +12,6 @@ CUresult create(CUcontext* out, unsigned flags, CUdevice device) {
   if (call.error != CUDA_SUCCESS) return call.error;
   if (out == nullptr || (flags & ~kKnownFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
   if (!call.driver.valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-  if (CUresult refused = refuse_while_capturing(call.driver)) return refused;
   Context* context = nullptr;
   const CUresult made = call.driver.create_context(device, flags, false, &context);
   if (made != CUDA_SUCCESS) return made;
@@ -74,7 +74,7 @@ SIMGPU_EXPORT CUresult cuCtxDestroy(CUcontext handle) { return cuCtxDestroy_v2(h
 SIMGPU_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext handle) {
   Call call(Call::kInit);
   if (call.error != CUDA_SUCCESS) return call.error;
-  if (handle == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (!call.driver.live(context_of(handle))) return CUDA_ERROR_INVALID_CONTEXT;
   context_stack().push_back(context_of(handle));
   return CUDA_SUCCESS;
@@ -138,7 +138,7 @@ SIMGPU_EXPORT CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext handle) {
 SIMGPU_EXPORT CUresult cuCtxSynchronize() {
   Call call(Call::kContext);
   if (call.error != CUDA_SUCCESS) return call.error;
-  if (CUresult refused = refuse_while_capturing(call.driver)) return refused;
+  if (CUresult refused = refuse_capturing_context(call.driver, *call.context)) return refused;
   call.driver.synchronize(call.lock, *call.context);
   return call.context->sticky;
 }
@@ -147,7 +147,7 @@ SIMGPU_EXPORT CUresult cuCtxSynchronize_v2(CUcontext handle) {
   if (call.error != CUDA_SUCCESS) return call.error;
   Context* context = nullptr;
   if (CUresult bad = resolve(call, handle, &context)) return bad;
-  if (CUresult refused = refuse_while_capturing(call.driver)) return refused;
+  if (CUresult refused = refuse_capturing_context(call.driver, *context)) return refused;
   call.driver.synchronize(call.lock, *context);
   return context->sticky;
 }
@@ -156,7 +156,8 @@ SIMGPU_EXPORT CUresult cuCtxGetFlags(unsigned int* flags) {
   Call call(Call::kContext);
   if (call.error != CUDA_SUCCESS) return call.error;
   if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *flags = call.context->flags;
+  // Mapping of host memory is always on.
+  *flags = call.context->flags | CU_CTX_MAP_HOST;
   return CUDA_SUCCESS;
 }
 SIMGPU_EXPORT CUresult cuCtxSetFlags(unsigned int flags) {
@@ -189,6 +190,7 @@ SIMGPU_EXPORT CUresult cuCtxGetLimit(size_t* value, CUlimit limit) {
   Call call(Call::kContext);
   if (call.error != CUDA_SUCCESS) return call.error;
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (static_cast<unsigned>(limit) >= CU_LIMIT_MAX) return CUDA_ERROR_INVALID_VALUE;
   if (static_cast<unsigned>(limit) > CU_LIMIT_PERSISTING_L2_CACHE_SIZE) {
     return CUDA_ERROR_UNSUPPORTED_LIMIT;
   }
@@ -198,6 +200,8 @@ SIMGPU_EXPORT CUresult cuCtxGetLimit(size_t* value, CUlimit limit) {
 SIMGPU_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   Call call(Call::kContext);
   if (call.error != CUDA_SUCCESS) return call.error;
+  if (CUresult refused = refuse_while_capturing(call.driver)) return refused;
+  if (static_cast<unsigned>(limit) >= CU_LIMIT_MAX) return CUDA_ERROR_INVALID_VALUE;
   if (static_cast<unsigned>(limit) > CU_LIMIT_PERSISTING_L2_CACHE_SIZE) {
     return CUDA_ERROR_UNSUPPORTED_LIMIT;
   }
@@ -232,8 +236,7 @@ SIMGPU_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device)
   if (!call.driver.valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   PrimaryContext& primary = call.driver.primary(device);
   if (primary.context == nullptr) {
-    const CUresult made =
-        call.driver.create_context(device, primary.flags, true, &primary.context);
+    const CUresult made = call.driver.create_context(device, primary.flags, true, &primary.context);
     if (made != CUDA_SUCCESS) return made;
   }
   ++primary.references;

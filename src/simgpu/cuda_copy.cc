@@ -1,5 +1,6 @@
 // Copies and memsets. Each is described as a 3D copy or a memset node and goes the way of all work
 // (work.h); the synchronous forms then wait for the stream.
+#include "simgpu/capture.h"
 #include "simgpu/driver.h"
 #include "simgpu/work.h"
 
@@ -14,7 +15,7 @@ CUresult submit(CUstream handle, Work&& work, Wait wait) {
   Stream* stream = nullptr;
   if (CUresult bad = call.driver.resolve_stream(handle, call.context, &stream)) return bad;
   if (wait == Wait::kYes) {
-    if (CUresult refused = refuse_while_capturing(call.driver)) return refused;
+    if (CUresult refused = refuse_capturing_stream(*stream)) return refused;
   }
   if (CUresult bad = submit_work(call, *stream, std::move(work))) return bad;
   if (wait == Wait::kYes) call.driver.synchronize(call.lock, *stream);
@@ -108,28 +109,28 @@ inline CUstream own_stream() { return per_thread(nullptr); }
 }  // namespace
 
 // A synchronous function and its per-thread twin.
-#define SIMGPU_SYNC(name, twin, params, body)                \
-  SIMGPU_EXPORT CUresult name params {                       \
-    constexpr CUstream stream = kLegacyStream;               \
-    constexpr Wait wait = Wait::kYes;                        \
-    return body;                                             \
-  }                                                          \
-  SIMGPU_EXPORT CUresult twin params {                       \
-    const CUstream stream = own_stream();                    \
-    constexpr Wait wait = Wait::kYes;                        \
-    return body;                                             \
+#define SIMGPU_SYNC(name, twin, params, body)  \
+  SIMGPU_EXPORT CUresult name params {         \
+    constexpr CUstream stream = kLegacyStream; \
+    constexpr Wait wait = Wait::kYes;          \
+    return body;                               \
+  }                                            \
+  SIMGPU_EXPORT CUresult twin params {         \
+    const CUstream stream = own_stream();      \
+    constexpr Wait wait = Wait::kYes;          \
+    return body;                               \
   }
 
 // An asynchronous one, whose last parameter is the stream, and its twin.
-#define SIMGPU_ASYNC(name, twin, params, body)               \
-  SIMGPU_EXPORT CUresult name params {                       \
-    constexpr Wait wait = Wait::kNo;                         \
-    return body;                                             \
-  }                                                          \
-  SIMGPU_EXPORT CUresult twin params {                       \
-    stream = per_thread(stream);                             \
-    constexpr Wait wait = Wait::kNo;                         \
-    return body;                                             \
+#define SIMGPU_ASYNC(name, twin, params, body) \
+  SIMGPU_EXPORT CUresult name params {         \
+    constexpr Wait wait = Wait::kNo;           \
+    return body;                               \
+  }                                            \
+  SIMGPU_EXPORT CUresult twin params {         \
+    stream = per_thread(stream);               \
+    constexpr Wait wait = Wait::kNo;           \
+    return body;                               \
   }
 
 SIMGPU_SYNC(cuMemcpy, cuMemcpy_ptds, (CUdeviceptr to, CUdeviceptr from, size_t bytes),
@@ -191,20 +192,20 @@ SIMGPU_SYNC(cuMemcpy3D_v2, cuMemcpy3D_v2_ptds, (const CUDA_MEMCPY3D* params),
 SIMGPU_ASYNC(cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz,
              (const CUDA_MEMCPY3D* params, CUstream stream), copy_3d(params, stream, wait))
 
-#define SIMGPU_MEMSET(bits, type)                                                             \
-  SIMGPU_SYNC(cuMemsetD##bits##_v2, cuMemsetD##bits##_v2_ptds,                                \
-              (CUdeviceptr to, type value, size_t count),                                     \
-              fill(to, 0, value, bits / 8, count, 1, stream, wait))                           \
-  SIMGPU_ASYNC(cuMemsetD##bits##Async, cuMemsetD##bits##Async_ptsz,                           \
-               (CUdeviceptr to, type value, size_t count, CUstream stream),                   \
-               fill(to, 0, value, bits / 8, count, 1, stream, wait))                          \
-  SIMGPU_SYNC(cuMemsetD2D##bits##_v2, cuMemsetD2D##bits##_v2_ptds,                            \
-              (CUdeviceptr to, size_t pitch, type value, size_t width, size_t height),        \
-              fill(to, pitch, value, bits / 8, width, height, stream, wait))                  \
-  SIMGPU_ASYNC(cuMemsetD2D##bits##Async, cuMemsetD2D##bits##Async_ptsz,                       \
-               (CUdeviceptr to, size_t pitch, type value, size_t width, size_t height,        \
-                CUstream stream),                                                             \
-               fill(to, pitch, value, bits / 8, width, height, stream, wait))
+#define SIMGPU_MEMSET(bits, type)                                                               \
+  SIMGPU_SYNC(cuMemsetD##bits##_v2, cuMemsetD##bits##_v2_ptds,                                  \
+              (CUdeviceptr to, type value, size_t count),                                       \
+              fill(to, 0, value, bits / 8, count, 1, stream, wait))                             \
+  SIMGPU_ASYNC(cuMemsetD##bits##Async, cuMemsetD##bits##Async_ptsz,                             \
+               (CUdeviceptr to, type value, size_t count, CUstream stream),                     \
+               fill(to, 0, value, bits / 8, count, 1, stream, wait))                            \
+  SIMGPU_SYNC(cuMemsetD2D##bits##_v2, cuMemsetD2D##bits##_v2_ptds,                              \
+              (CUdeviceptr to, size_t pitch, type value, size_t width, size_t height),          \
+              fill(to, pitch, value, bits / 8, width, height, stream, wait))                    \
+  SIMGPU_ASYNC(                                                                                 \
+      cuMemsetD2D##bits##Async, cuMemsetD2D##bits##Async_ptsz,                                  \
+      (CUdeviceptr to, size_t pitch, type value, size_t width, size_t height, CUstream stream), \
+      fill(to, pitch, value, bits / 8, width, height, stream, wait))
 
 SIMGPU_MEMSET(8, unsigned char)
 SIMGPU_MEMSET(16, unsigned short)

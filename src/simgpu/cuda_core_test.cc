@@ -166,13 +166,13 @@ TEST_F(CudaCore, AnUncorrectableEccErrorIsStickyForContextsThatLivedThroughIt) {
 }
 
 TEST_F(CudaCore, EveryEntryPointOfTheTableResolvesToItself) {
-#define DIVVY_CU(symbol, base, since, kind, args)                                              \
-  {                                                                                            \
-    void* found = nullptr;                                                                     \
-    const cuuint64_t flags = #kind[1] == 'P' ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM   \
-                                             : CU_GET_PROC_ADDRESS_LEGACY_STREAM;              \
-    EXPECT_EQ(cuGetProcAddress(base, &found, since, flags), CUDA_SUCCESS) << #symbol;          \
-    EXPECT_EQ(found, reinterpret_cast<void*>(&::symbol)) << #symbol;                           \
+#define DIVVY_CU(symbol, base, since, kind, args)                                            \
+  {                                                                                          \
+    void* found = nullptr;                                                                   \
+    const cuuint64_t flags = #kind[1] == 'P' ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM \
+                                             : CU_GET_PROC_ADDRESS_LEGACY_STREAM;            \
+    EXPECT_EQ(cuGetProcAddress(base, &found, since, flags), CUDA_SUCCESS) << #symbol;        \
+    EXPECT_EQ(found, reinterpret_cast<void*>(&::symbol)) << #symbol;                         \
   }
 #include "abi/cuda_functions.inc"
 }

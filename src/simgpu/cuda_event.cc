@@ -27,10 +27,8 @@ CUresult record(CUevent event_handle, CUstream stream_handle, unsigned flags) {
   if (CUresult bad = call.driver.resolve_stream(stream_handle, call.context, &stream)) return bad;
   // An event belongs to the context it was made in.
   if (event->context != stream->context) return CUDA_ERROR_INVALID_HANDLE;
-  if (stream->capture != nullptr) {
-    return (flags & CU_EVENT_RECORD_EXTERNAL) != 0 ? capture_work(call, *stream, RecordWork{event})
-                                                   : capture_record_event(call, *stream, *event);
-  }
+  if (stream->capture != nullptr) return capture_record_event(call, *stream, *event, flags);
+  if ((flags & CU_EVENT_RECORD_EXTERNAL) != 0) return CUDA_ERROR_ILLEGAL_STATE;
   if (stream->is_legacy) {
     if (CUresult refused = refuse_legacy_while_capturing(call.driver, *call.context)) {
       return refused;
@@ -54,20 +52,20 @@ CUresult record(CUevent event_handle, CUstream stream_handle, unsigned flags) {
 CUresult elapsed(float* milliseconds, CUevent start_handle, CUevent end_handle) {
   Call call(Call::kContext);
   if (call.error != CUDA_SUCCESS) return call.error;
-  if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Event* start = call.driver.resolve_event(start_handle);
   Event* end = call.driver.resolve_event(end_handle);
   if (start == nullptr || end == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   for (Event* event : {start, end}) {
+    if (CUresult refused = refuse_captured_event(*event, true)) return refused;
     if ((event->flags & CU_EVENT_DISABLE_TIMING) != 0 || event->recorded == 0) {
       return CUDA_ERROR_INVALID_HANDLE;
     }
-    if (CUresult refused = refuse_captured_event(*event)) return refused;
   }
   call.driver.engine().advance();
   for (Event* event : {start, end}) {
     if (event->completed < event->recorded) return CUDA_ERROR_NOT_READY;
   }
+  if (milliseconds == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const auto difference =
       static_cast<int64_t>(end->completed_at_ns) - static_cast<int64_t>(start->completed_at_ns);
   *milliseconds = static_cast<float>(static_cast<double>(difference) / 1e6);
@@ -119,6 +117,7 @@ SIMGPU_EXPORT CUresult cuEventQuery(CUevent handle) {
   Event* event = call.driver.resolve_event(handle);
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (CUresult refused = refuse_captured_event(*event)) return refused;
+  if (CUresult refused = refuse_while_capturing(call.driver)) return refused;
   call.driver.engine().advance();
   return completed(call.driver, *event) >= recorded(call.driver, *event) ? CUDA_SUCCESS
                                                                          : CUDA_ERROR_NOT_READY;
@@ -130,6 +129,7 @@ SIMGPU_EXPORT CUresult cuEventSynchronize(CUevent handle) {
   Event* event = call.driver.resolve_event(handle);
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (CUresult refused = refuse_captured_event(*event)) return refused;
+  if (CUresult refused = refuse_while_capturing(call.driver)) return refused;
   const uint64_t target = recorded(call.driver, *event);
   Context* context = call.context;
   ++event->references;

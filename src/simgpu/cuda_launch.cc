@@ -15,6 +15,9 @@ CUresult launch(CUfunction handle, const KernelWork& shape, CUstream stream_hand
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   Stream* stream = nullptr;
   if (CUresult bad = call.driver.resolve_stream(stream_handle, call.context, &stream)) return bad;
+  // A function of a module lives in one context; a kernel of a library in all of them.
+  const Context* home = function->module->context;
+  if (home != nullptr && home != stream->context) return CUDA_ERROR_INVALID_HANDLE;
   const GpuSpec& spec = call.driver.spec(stream->context->device);
   if (CUresult bad = check_launch(*function, shape, spec)) return bad;
   KernelWork work = shape;
@@ -54,10 +57,9 @@ CUresult launch_ex(const CUlaunchConfig* config, CUfunction function, CUstream s
     } else if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
       const auto& cluster = attribute.value.clusterDim;
       // Clusters divide the grid evenly.
-      if (cluster.x == 0 || cluster.y == 0 || cluster.z == 0 ||
-          config->gridDimX % cluster.x != 0 || config->gridDimY % cluster.y != 0 ||
-          config->gridDimZ % cluster.z != 0) {
-        return CUDA_ERROR_INVALID_VALUE;
+      if (cluster.x == 0 || cluster.y == 0 || cluster.z == 0 || config->gridDimX % cluster.x != 0 ||
+          config->gridDimY % cluster.y != 0 || config->gridDimZ % cluster.z != 0) {
+        return CUDA_ERROR_INVALID_CLUSTER_SIZE;
       }
     }
   }

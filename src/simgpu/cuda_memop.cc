@@ -39,33 +39,35 @@ CUresult write(CUstream stream, CUdeviceptr address, uint64_t value, unsigned fl
   return submit(stream, 1, &params, 0);
 }
 
+CUresult refuse() {
+  Call call(Call::kContext);
+  return call.error != CUDA_SUCCESS ? call.error : CUDA_ERROR_NOT_SUPPORTED;
+}
+
 }  // namespace
 
-// The first and the second version of these functions do the same here, as on every GPU since
-// Volta; each has a per-thread twin.
-#define SIMGPU_MEMOP(name, type, function, wide)                                               \
-  SIMGPU_EXPORT CUresult name(CUstream stream, CUdeviceptr address, type value,                \
-                              unsigned int flags) {                                            \
-    return function(stream, address, value, flags, wide);                                      \
-  }                                                                                            \
-  SIMGPU_EXPORT CUresult name##_ptsz(CUstream stream, CUdeviceptr address, type value,         \
-                                     unsigned int flags) {                                     \
-    return function(per_thread(stream), address, value, flags, wide);                          \
-  }
+// The first versions are refused, as by every driver since 12.0 unless a module option asks for
+// them; the second ones do the work. Each has a per-thread twin.
+#define SIMGPU_MEMOP(name, type, function, wide)                                              \
+  SIMGPU_EXPORT CUresult name##_v2(CUstream stream, CUdeviceptr address, type value,          \
+                                   unsigned int flags) {                                      \
+    return function(stream, address, value, flags, wide);                                     \
+  }                                                                                           \
+  SIMGPU_EXPORT CUresult name##_v2_ptsz(CUstream stream, CUdeviceptr address, type value,     \
+                                        unsigned int flags) {                                 \
+    return function(per_thread(stream), address, value, flags, wide);                         \
+  }                                                                                           \
+  SIMGPU_EXPORT CUresult name(CUstream, CUdeviceptr, type, unsigned int) { return refuse(); } \
+  SIMGPU_EXPORT CUresult name##_ptsz(CUstream, CUdeviceptr, type, unsigned int) { return refuse(); }
 
 SIMGPU_MEMOP(cuStreamWaitValue32, cuuint32_t, wait, false)
-SIMGPU_MEMOP(cuStreamWaitValue32_v2, cuuint32_t, wait, false)
 SIMGPU_MEMOP(cuStreamWaitValue64, cuuint64_t, wait, true)
-SIMGPU_MEMOP(cuStreamWaitValue64_v2, cuuint64_t, wait, true)
 SIMGPU_MEMOP(cuStreamWriteValue32, cuuint32_t, write, false)
-SIMGPU_MEMOP(cuStreamWriteValue32_v2, cuuint32_t, write, false)
 SIMGPU_MEMOP(cuStreamWriteValue64, cuuint64_t, write, true)
-SIMGPU_MEMOP(cuStreamWriteValue64_v2, cuuint64_t, write, true)
 #undef SIMGPU_MEMOP
 
 SIMGPU_EXPORT CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
-                                             CUstreamBatchMemOpParams* params,
-                                             unsigned int flags) {
+                                             CUstreamBatchMemOpParams* params, unsigned int flags) {
   return submit(stream, count, params, flags);
 }
 SIMGPU_EXPORT CUresult cuStreamBatchMemOp_v2_ptsz(CUstream stream, unsigned int count,
@@ -73,14 +75,13 @@ SIMGPU_EXPORT CUresult cuStreamBatchMemOp_v2_ptsz(CUstream stream, unsigned int 
                                                   unsigned int flags) {
   return submit(per_thread(stream), count, params, flags);
 }
-SIMGPU_EXPORT CUresult cuStreamBatchMemOp(CUstream stream, unsigned int count,
-                                          CUstreamBatchMemOpParams* params, unsigned int flags) {
-  return submit(stream, count, params, flags);
+SIMGPU_EXPORT CUresult cuStreamBatchMemOp(CUstream, unsigned int, CUstreamBatchMemOpParams*,
+                                          unsigned int) {
+  return refuse();
 }
-SIMGPU_EXPORT CUresult cuStreamBatchMemOp_ptsz(CUstream stream, unsigned int count,
-                                               CUstreamBatchMemOpParams* params,
-                                               unsigned int flags) {
-  return submit(per_thread(stream), count, params, flags);
+SIMGPU_EXPORT CUresult cuStreamBatchMemOp_ptsz(CUstream, unsigned int, CUstreamBatchMemOpParams*,
+                                               unsigned int) {
+  return refuse();
 }
 
 }  // namespace divvy::simgpu

@@ -42,6 +42,8 @@ SIMGPU_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_
 
 // Nothing that still runs may lose its memory, so a free waits for the whole context first.
 SIMGPU_EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
+  // Freeing nothing needs no context, only a driver.
+  if (address == 0 && Driver::get().initialised() && context_stack().empty()) return CUDA_SUCCESS;
   Call call(Call::kContext);
   if (call.error != CUDA_SUCCESS) return call.error;
   Driver& driver = call.driver;

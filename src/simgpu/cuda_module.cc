@@ -94,6 +94,8 @@ CUresult read_image(const void* image, PtxModule* out) {
     return text[0] == 0 || strstr(text, ".") == nullptr ? CUDA_ERROR_INVALID_IMAGE
                                                         : CUDA_ERROR_INVALID_PTX;
   }
+  constexpr unsigned kNewestPtx = 90;  // what CUDA 13.0 knows
+  if (ptx->version > kNewestPtx) return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
   *out = std::move(*ptx);
   return CUDA_SUCCESS;
 }
@@ -101,6 +103,7 @@ CUresult read_image(const void* image, PtxModule* out) {
 Module* make_module(PtxModule&& ptx, Context* context) {
   auto* module = new Module();
   module->context = context;
+  module->target = ptx.target;
   for (PtxKernel& kernel : ptx.kernels) {
     auto function = std::make_unique<Function>();
     function->module = module;
@@ -153,7 +156,8 @@ CUresult find_global(Call& call, Module* module, const char* name, CUdeviceptr* 
   if (size == module->global_sizes.end()) return CUDA_ERROR_NOT_FOUND;
   if (address != nullptr) {
     uint64_t& at = module->globals[name];
-    if (at == 0) at = alloc_device(call.driver, *call.context, size->second, MemoryKind::kGlobal, 256);
+    if (at == 0)
+      at = alloc_device(call.driver, *call.context, size->second, MemoryKind::kGlobal, 256);
     if (at == 0) return CUDA_ERROR_OUT_OF_MEMORY;
     *address = at;
   }
@@ -167,18 +171,27 @@ CUresult function_attribute(int* value, CUfunction_attribute attribute, const Fu
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const int version = static_cast<int>(spec.compute_major * 10 + spec.compute_minor);
   switch (static_cast<int>(attribute)) {
-    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = 1024; break;
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+      *value = 1024;
+      break;
     case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
       *value = static_cast<int>(function->kernel.static_shared);
       break;
-    case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = 32; break;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS:
+      *value = 32;
+      break;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
-    case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = version; break;
+      *value = function->module->target != 0 ? static_cast<int>(function->module->target) : version;
+      break;
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+      *value = version;
+      break;
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
       *value = function->max_dynamic_shared - static_cast<int>(function->kernel.static_shared);
       break;
     default:
-      if (static_cast<unsigned>(attribute) >= CU_FUNC_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
+      if (static_cast<unsigned>(attribute) >= CU_FUNC_ATTRIBUTE_MAX)
+        return CUDA_ERROR_INVALID_VALUE;
       *value = function->attributes[attribute];
   }
   return CUDA_SUCCESS;
@@ -188,7 +201,9 @@ CUresult set_function_attribute(Function* function, CUfunction_attribute attribu
                                 const GpuSpec& spec) {
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {
-    const int most = (spec.compute_major >= 9 ? 232448 : spec.compute_major == 8 ? 166912 : 98304) -
+    const int most = (spec.compute_major >= 9   ? 232448
+                      : spec.compute_major == 8 ? 166912
+                                                : 98304) -
                      static_cast<int>(function->kernel.static_shared);
     if (value < 0 || value > most) return CUDA_ERROR_INVALID_VALUE;
     function->max_dynamic_shared = value + static_cast<int>(function->kernel.static_shared);
@@ -260,6 +275,7 @@ SIMGPU_EXPORT CUresult cuModuleUnload(CUmodule handle) {
   if (call.error != CUDA_SUCCESS) return call.error;
   Module* module = resolve_module(handle);
   if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (CUresult refused = refuse_while_capturing(call.driver)) return refused;
   // Launched kernels of the module may still run.
   call.driver.synchronize(call.lock, *call.context);
   unload(call.driver, module);

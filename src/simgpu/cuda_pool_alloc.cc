@@ -70,6 +70,9 @@ CUresult free_async(CUdeviceptr address, CUstream stream_handle) {
   Driver& driver = call.driver;
   Stream* stream = nullptr;
   if (CUresult bad = driver.resolve_stream(stream_handle, call.context, &stream)) return bad;
+  if (stream->capture == nullptr) {
+    if (CUresult refused = refuse_while_capturing(driver)) return refused;
+  }
   if (address == 0) return CUDA_SUCCESS;
   if (stream->capture != nullptr) {
     // A graph can only free what a graph allocates.

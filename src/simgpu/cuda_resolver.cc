@@ -19,11 +19,12 @@ struct EntryPoint {
   void* address;
 };
 
+// Versions beyond the driver's own are refused.
+constexpr int kNewestVersion = 13'990;
+
 const std::vector<EntryPoint>& entry_points() {
   static const auto* table = new std::vector<EntryPoint>{
 #define DIVVY_CU(symbol, base, since, kind, args) \
-  {#symbol, base, since, kind, reinterpret_cast<void*>(&::symbol)},
-#define DIVVY_CU_ALIAS(symbol, base, since, kind) \
   {#symbol, base, since, kind, reinterpret_cast<void*>(&::symbol)},
 #include "abi/cuda_functions.inc"
   };
@@ -32,7 +33,9 @@ const std::vector<EntryPoint>& entry_points() {
 
 CUresult find(const char* symbol, void** out, int version, cuuint64_t flags,
               CUdriverProcAddressQueryResult* status) {
-  if (symbol == nullptr || *symbol == 0 || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (symbol == nullptr || out == nullptr || version > kNewestVersion) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   constexpr cuuint64_t kBoth =
       CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
   if ((flags & ~kBoth) != 0 || (flags & kBoth) == kBoth) return CUDA_ERROR_INVALID_VALUE;
@@ -57,7 +60,7 @@ CUresult find(const char* symbol, void** out, int version, cuuint64_t flags,
               : known         ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
                               : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   }
-  return best != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+  return CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -67,9 +70,13 @@ SIMGPU_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** out, int v
                                            CUdriverProcAddressQueryResult* status) {
   return find(symbol, out, version, flags, status);
 }
+// The first version has no status, so it says by its result that there is nothing.
 SIMGPU_EXPORT CUresult cuGetProcAddress(const char* symbol, void** out, int version,
                                         cuuint64_t flags) {
-  return find(symbol, out, version, flags, nullptr);
+  CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
+  const CUresult asked = find(symbol, out, version, flags, &status);
+  if (asked != CUDA_SUCCESS) return asked;
+  return status == CU_GET_PROC_ADDRESS_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
 // The private tables that the CUDA runtime asks for are not simulated, so programs built on the

@@ -52,6 +52,9 @@ SIMGPU_EXPORT CUresult cuStreamQuery(CUstream handle) {
   StreamCall call(handle);
   if (call.error != CUDA_SUCCESS) return call.error;
   if (CUresult refused = refuse_capturing_stream(*call.stream)) return refused;
+  if (!call.stream->is_legacy) {
+    if (CUresult refused = refuse_while_capturing(call.driver)) return refused;
+  }
   if (call.stream->is_legacy) {
     if (CUresult refused = refuse_legacy_while_capturing(call.driver, *call.context)) {
       return refused;
@@ -69,6 +72,9 @@ SIMGPU_EXPORT CUresult cuStreamSynchronize(CUstream handle) {
   StreamCall call(handle);
   if (call.error != CUDA_SUCCESS) return call.error;
   if (CUresult refused = refuse_capturing_stream(*call.stream)) return refused;
+  if (!call.stream->is_legacy) {
+    if (CUresult refused = refuse_while_capturing(call.driver)) return refused;
+  }
   if (call.stream->is_legacy) {
     if (CUresult refused = refuse_legacy_while_capturing(call.driver, *call.context)) {
       return refused;
@@ -94,11 +100,14 @@ SIMGPU_EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle,
   if ((flags & ~1u) != 0) return CUDA_ERROR_INVALID_VALUE;
   Event* event = call.driver.resolve_event(event_handle);
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (call.stream->capture != nullptr && (flags & CU_EVENT_WAIT_EXTERNAL) != 0) {
-    return capture_work(call, *call.stream, WaitWork{event});
-  }
   if (call.stream->capture != nullptr || event->capture != nullptr) {
-    return capture_wait_event(call, *call.stream, *event);
+    return capture_wait_event(call, *call.stream, *event, flags);
+  }
+  if ((flags & CU_EVENT_WAIT_EXTERNAL) != 0) return CUDA_ERROR_ILLEGAL_STATE;
+  if (call.stream->is_legacy) {
+    if (CUresult refused = refuse_legacy_while_capturing(call.driver, *call.context)) {
+      return refused;
+    }
   }
   uint64_t version = event->recorded;
   if (event->ipc >= 0) version = call.driver.shared().ipc_event[event->ipc].recorded.load();
@@ -134,8 +143,8 @@ SIMGPU_EXPORT CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback cal
   if (CUresult refused = refuse_capturing_stream(*call.stream)) return refused;
   Op op;
   op.kind = OpKind::kHost;
-  op.action = std::make_shared<Action>(
-      [callback, handle, data] { callback(handle, CUDA_SUCCESS, data); });
+  op.action =
+      std::make_shared<Action>([callback, handle, data] { callback(handle, CUDA_SUCCESS, data); });
   call.driver.enqueue(call.lock, *call.stream, std::move(op));
   return CUDA_SUCCESS;
 }

@@ -214,7 +214,8 @@ TEST_F(CudaTimeline, SmallKernelsOfTwoStreamsRunTogetherAndLargeOnesDoNot) {
       program.spin(4 * kMs, one, blocks);
       program.spin(4 * kMs, two, blocks);
       self.reach();
-      const bool together = cuStreamQuery(one) == CUDA_SUCCESS && cuStreamQuery(two) == CUDA_SUCCESS;
+      const bool together =
+          cuStreamQuery(one) == CUDA_SUCCESS && cuStreamQuery(two) == CUDA_SUCCESS;
       EXPECT_EQ(together, blocks == 8);
     });
     child.await_reached();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "simgpu/capture.h"
 #include "simgpu/config.h"
 #include "simgpu/graph.h"
 #include "simgpu/memory.h"
@@ -120,7 +121,7 @@ CUresult Driver::create_context(CUdevice device, unsigned flags, bool primary, C
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   context->limits[CU_LIMIT_STACK_SIZE] = 1024;
-  context->limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 1u << 20;
+  context->limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 8'650'752;
   context->limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8u << 20;
   context->limits[CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH] = 2;
   context->limits[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048;
@@ -138,6 +139,7 @@ CUresult Driver::create_context(CUdevice device, unsigned flags, bool primary, C
 }
 
 void Driver::destroy_context(std::unique_lock<std::mutex>& lock, Context* context) {
+  for (Stream* stream : context->streams) forget_captured_stream(*stream);
   // A context that failed has nothing left to wait for.
   if (context->sticky == CUDA_SUCCESS) synchronize(lock, *context);
   engine_->remove_context(context);
@@ -255,9 +257,8 @@ void Driver::synchronize(std::unique_lock<std::mutex>& lock, Stream& stream) {
   }
   // Kept alive while we sleep, should another thread destroy it meanwhile.
   ++stream.references;
-  engine_->wait_for(lock, [&] {
-    return stream.completed >= target || stream.context->sticky != CUDA_SUCCESS;
-  });
+  engine_->wait_for(
+      lock, [&] { return stream.completed >= target || stream.context->sticky != CUDA_SUCCESS; });
   --stream.references;
   trim_pools_after_wait(*this);
 }
@@ -293,6 +294,10 @@ CUresult fault_of(Driver& driver, std::unique_lock<std::mutex>& lock, Context& c
 }
 
 Call::Call(Need need) : driver(Driver::get()) {
+  if (Engine::in_host_function()) {
+    error = CUDA_ERROR_NOT_PERMITTED;
+    return;
+  }
   if (forked_after_init || !driver.initialised()) {
     error = CUDA_ERROR_NOT_INITIALIZED;
     return;

@@ -22,11 +22,15 @@ constexpr int kDozes = 8;
 constexpr uint64_t kFirstPollNs = 10'000;
 constexpr uint64_t kLastPollNs = 100'000;
 
+thread_local bool inside_host_function = false;
+
 bool is_manual(const Shared& shared) {
   return shared.clock_mode == static_cast<uint32_t>(ClockMode::kManual);
 }
 
 }  // namespace
+
+bool Engine::in_host_function() { return inside_host_function; }
 
 void Engine::remove_context(Context* context) { std::erase(contexts_, context); }
 
@@ -73,7 +77,8 @@ void Engine::submit(std::unique_lock<std::mutex>& lock, Stream& stream, Op&& op)
   }
   stream.queue.push() = std::move(op);
   ++stream.submitted;
-  // Under the manual clock nothing happens behind one's back: the wish for the GPU is known at once.
+  // Under the manual clock nothing happens behind one's back: the wish for the GPU is known at
+  // once.
   if (sleeping_ || visible || is_manual(shared())) wake();
 }
 
@@ -131,9 +136,12 @@ bool Engine::value_reached(const Op& op) const {
       return op.wide ? static_cast<int64_t>(seen - op.number) >= 0
                      : static_cast<int32_t>(static_cast<uint32_t>(seen) -
                                             static_cast<uint32_t>(op.number)) >= 0;
-    case CU_STREAM_WAIT_VALUE_EQ: return (seen & mask) == (op.number & mask);
-    case CU_STREAM_WAIT_VALUE_AND: return (seen & op.number & mask) != 0;
-    default: return (~(seen | op.number) & mask) != 0;  // NOR
+    case CU_STREAM_WAIT_VALUE_EQ:
+      return (seen & mask) == (op.number & mask);
+    case CU_STREAM_WAIT_VALUE_AND:
+      return (seen & op.number & mask) != 0;
+    default:
+      return (~(seen | op.number) & mask) != 0;  // NOR
   }
 }
 
@@ -147,8 +155,11 @@ bool Engine::step_instant(Stream& stream, uint64_t now) {
     uint64_t end = start;
     switch (op->kind) {
       case OpKind::kKernel:
-      case OpKind::kSequence: return progress;
-      case OpKind::kHost: host_due_ = true; return progress;
+      case OpKind::kSequence:
+        return progress;
+      case OpKind::kHost:
+        host_due_ = true;
+        return progress;
       case OpKind::kTransfer:
         end = start + op->cost_ns;
         if (end > now) return progress;
@@ -201,7 +212,8 @@ bool Engine::step_instant(Stream& stream, uint64_t now) {
                            static_cast<uint32_t>(op->number), __ATOMIC_RELEASE);
         }
         break;
-      case OpKind::kAction: break;
+      case OpKind::kAction:
+        break;
     }
     complete(stream, *op, end);
     progress = true;
@@ -297,8 +309,8 @@ bool Engine::run_kernels(Context& context, uint64_t now) {
   if (!ready && !context.turn.owning && !context.turn.waiting) return false;
   bool moved = false;
   const uint64_t work = ready ? known_work(context) : 0;
-  context.turn = context.timeline->take_turn(
-      context.channel, ready, work, now, [&](const GpuWindow& window) {
+  context.turn =
+      context.timeline->take_turn(context.channel, ready, work, now, [&](const GpuWindow& window) {
         const uint64_t before = context.cursor_ns;
         const uint64_t done = completed_;
         const Timeline::Standing standing = fill_window(context, window);
@@ -431,7 +443,9 @@ bool Engine::run_host_functions(std::unique_lock<std::mutex>& lock) {
       stream.host_running = true;
       const std::shared_ptr<Action> action = op->action;
       lock.unlock();
+      inside_host_function = true;
       (*action)();
+      inside_host_function = false;
       lock.lock();
       stream.host_running = false;
       complete(stream, *front(stream), now());

@@ -49,6 +49,9 @@ class Engine {
   // Lets the engine's thread look again at once.
   void wake();
 
+  // The calling thread is inside a host function, from which the driver may not be called.
+  static bool in_host_function();
+
   // Ends the thread without waiting for queued work: used when the process exits.
   void stop();
 
@@ -86,8 +89,8 @@ class Engine {
   std::thread thread_;
   bool thread_started_ = false;
   bool stopping_ = false;
-  bool sleeping_ = false;   // the thread waits with no deadline
-  bool host_due_ = false;   // a host function is at a front
+  bool sleeping_ = false;  // the thread waits with no deadline
+  bool host_due_ = false;  // a host function is at a front
   int waiters_ = 0;
   uint64_t completed_ = 0;  // operations, of all streams
 };

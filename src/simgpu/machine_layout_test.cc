@@ -36,6 +36,7 @@ TEST(MachineLayout, SplitsNumaNodesInHalfAndPairsSwitchesInsideThem) {
   const auto four = machine("4xH200");
   const auto nodes = [](const std::vector<GpuSpec>& gpus) {
     std::vector<int> list;
+    list.reserve(gpus.size());
     for (const GpuSpec& gpu : gpus) list.push_back(gpu.numa_node);
     return list;
   };

@@ -15,7 +15,7 @@ namespace divvy::simgpu {
 struct Context;
 
 enum class MemoryKind : uint8_t {
-  kDevice,      // cuMemAlloc, cuMemAllocPitch
+  kDevice,  // cuMemAlloc, cuMemAllocPitch
   kManaged,
   kPool,        // stream-ordered
   kGraph,       // memory nodes
@@ -31,13 +31,13 @@ struct Allocation {
   uint64_t base = 0;
   uint64_t size = 0;
   MemoryKind kind = MemoryKind::kDevice;
-  int device = -1;             // -1: host
+  int device = -1;  // -1: host
   Context* context = nullptr;
-  unsigned flags = 0;          // as given by the program (host memory, managed)
-  bool read_only = false;      // registered with CU_MEMHOSTREGISTER_READ_ONLY
-  uint64_t id = 0;             // CU_POINTER_ATTRIBUTE_BUFFER_ID
-  uint64_t charged = 0;        // bytes of GPU memory taken for it alone
-  void* owner = nullptr;       // the pool, the VMM handle or the import behind it
+  unsigned flags = 0;      // as given by the program (host memory, managed)
+  bool read_only = false;  // registered with CU_MEMHOSTREGISTER_READ_ONLY
+  uint64_t id = 0;         // CU_POINTER_ATTRIBUTE_BUFFER_ID
+  uint64_t charged = 0;    // bytes of GPU memory taken for it alone
+  void* owner = nullptr;   // the pool, the VMM handle or the import behind it
 };
 
 class MemoryMap {

@@ -16,19 +16,26 @@ std::shared_ptr<Action> effects(const KernelWork& work) {
   if (kernel.cost.fill32.empty() && kernel.cost.copy.empty()) return nullptr;
   const PtxLaunch launch{work.params.data(), 0, 0};
   const auto value = [&](const PtxExpression& e) { return evaluate(e, kernel, launch); };
+  // A wild pointer is the program's fault, but must not take the process down here. It is looked at
+  // now and not when the kernel runs: by then the program may have freed it in stream order.
+  MemoryMap& map = Driver::get().map();
   if (!kernel.cost.fill32.empty()) {
     const auto& f = kernel.cost.fill32;
+    const uint64_t address = value(f[0]);
+    const uint64_t count = value(f[1]);
+    const auto with = static_cast<uint32_t>(value(f[2]));
+    if (map.find_range(address, count * 4) == nullptr) return nullptr;
     return std::make_shared<Action>(
-        [address = value(f[0]), count = value(f[1]), with = static_cast<uint32_t>(value(f[2]))] {
-          // A wild pointer is the program's fault, but must not take the process down here.
-          if (Driver::get().map().find_range(address, count * 4) == nullptr) return;
-          std::fill_n(reinterpret_cast<uint32_t*>(address), count, with);
-        });
+        [address, count, with] { std::fill_n(reinterpret_cast<uint32_t*>(address), count, with); });
   }
   const auto& c = kernel.cost.copy;
-  return std::make_shared<Action>([to = value(c[0]), from = value(c[1]), bytes = value(c[2])] {
-    MemoryMap& map = Driver::get().map();
-    if (map.find_range(to, bytes) == nullptr || map.find_range(from, bytes) == nullptr) return;
+  const uint64_t to = value(c[0]);
+  const uint64_t from = value(c[1]);
+  const uint64_t bytes = value(c[2]);
+  if (map.find_range(to, bytes) == nullptr || map.find_range(from, bytes) == nullptr) {
+    return nullptr;
+  }
+  return std::make_shared<Action>([to, from, bytes] {
     memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
   });
 }
@@ -96,8 +103,7 @@ Op kernel_op(const KernelWork& work, const GpuSpec& spec, uint64_t default_ns) {
   const PtxLaunch launch{work.params.data(), threads, blocks};
   op.cost_ns = kernel.cost.ns ? evaluate(*kernel.cost.ns, kernel, launch) : default_ns;
   if (kernel.cost.bytes) {
-    op.cost_ns +=
-        transfer_ns(evaluate(*kernel.cost.bytes, kernel, launch), spec.bandwidth_bytes_s);
+    op.cost_ns += transfer_ns(evaluate(*kernel.cost.bytes, kernel, launch), spec.bandwidth_bytes_s);
   }
   // How much of the GPU the launch fills decides what may run beside it.
   const uint64_t capacity = uint64_t{spec.sm_count} * 2048;
@@ -105,7 +111,8 @@ Op kernel_op(const KernelWork& work, const GpuSpec& spec, uint64_t default_ns) {
       std::clamp<uint64_t>(threads >= capacity ? 1000 : threads * 1000 / capacity, 1, 1000));
   // A block needs an SM for itself to be counted apart: few large blocks fill few SMs.
   op.width = static_cast<uint16_t>(std::max<uint64_t>(
-      op.width, std::min<uint64_t>(1000, blocks * 1000 / std::max<uint64_t>(spec.sm_count * 32ull, 1))));
+      op.width,
+      std::min<uint64_t>(1000, blocks * 1000 / std::max<uint64_t>(spec.sm_count * 32ull, 1))));
   op.action = effects(work);
   return op;
 }

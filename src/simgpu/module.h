@@ -30,6 +30,7 @@ struct Function {
 struct Module {
   static constexpr uint32_t kMagic = 0x4d4f4455;
   uint32_t magic = kMagic;
+  unsigned target = 0;         // the architecture it was written for: 70 for sm_70
   Context* context = nullptr;  // null while it belongs to a library that no context has used yet
   std::map<std::string, std::unique_ptr<Function>> functions;
   std::map<std::string, uint64_t> global_sizes;

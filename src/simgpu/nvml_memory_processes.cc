@@ -105,7 +105,8 @@ SIMGPU_NVML nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory
 
 SIMGPU_NVML nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* memory) {
   return on_device(device, QueryClass::kMemory, {memory}, [&](Device& called) {
-    if (memory->version != nvmlMemory_v2) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    // Not the mismatch that newer versioned calls report; driver 580 answers so.
+    if (memory->version != nvmlMemory_v2) return NVML_ERROR_FUNCTION_NOT_FOUND;
     memory->total = called.spec().memory_bytes;
     memory->reserved = called.spec().reserved_bytes;
     memory->used = sim::used_now(called);

@@ -84,8 +84,8 @@ Variable read_variable(Scanner& scanner, std::string_view& token) {
   uint32_t element = 0;
   while (!token.empty() && token[0] == '.') {
     if (token == ".align") {
-      variable.align = static_cast<uint32_t>(
-          std::clamp<uint64_t>(number(scanner.next()).value_or(1), 1, 128));
+      variable.align =
+          static_cast<uint32_t>(std::clamp<uint64_t>(number(scanner.next()).value_or(1), 1, 128));
     } else if (const uint32_t size = type_size(token); size != 0) {
       element = size;
     }
@@ -135,8 +135,8 @@ void read_body(Scanner& scanner, PtxKernel& kernel) {
     if (token == ".shared" && begins) {
       token = scanner.next();
       const Variable variable = read_variable(scanner, token);
-      kernel.static_shared = static_cast<uint32_t>(
-          std::min<uint64_t>(kernel.static_shared + variable.size, 1u << 20));
+      kernel.static_shared =
+          static_cast<uint32_t>(std::min<uint64_t>(kernel.static_shared + variable.size, 1u << 20));
       before = token;
       continue;
     }
@@ -232,7 +232,17 @@ std::optional<PtxModule> parse_ptx(std::string_view text) {
   for (std::string_view token = scanner.next(); !token.empty();) {
     if (token == ".version") {
       versioned = true;
+      const unsigned major = static_cast<unsigned>(number(scanner.next()).value_or(0));
+      const std::string_view minor = scanner.next();  // with its dot
+      module.version = std::min(major, 1000U) * 10 +
+                       static_cast<unsigned>(
+                           number(minor.substr(std::min<size_t>(1, minor.size()))).value_or(0));
       token = scanner.next();
+    } else if (token == ".target") {
+      token = scanner.next();
+      if (token.rfind("sm_", 0) == 0) {
+        module.target = static_cast<unsigned>(number(token.substr(3, 3)).value_or(0));
+      }
     } else if (token == ".entry" && module.kernels.size() < kMaxKernels) {
       PtxKernel kernel;
       kernel.name = std::string(scanner.next());

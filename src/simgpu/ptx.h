@@ -47,6 +47,8 @@ struct PtxKernel {
 };
 
 struct PtxModule {
+  unsigned version = 0;  // major * 10 + minor
+  unsigned target = 0;   // 70 for sm_70
   std::vector<PtxKernel> kernels;
   std::map<std::string, uint64_t> globals;  // name to size in bytes
 };

@@ -32,9 +32,9 @@ struct RobustMutex {
 // What one GPU is. Written once by the process that creates the state, then constant.
 struct GpuSpec {
   char name[96];
-  char uuid[48];    // "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
+  char uuid[48];  // "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
   char serial[32];
-  char pci[20];     // "00000000:18:00.0"
+  char pci[20];  // "00000000:18:00.0"
   char vbios[32];
   uint64_t memory_bytes;       // what NVML calls total
   uint64_t reserved_bytes;     // kept by the driver, never free
@@ -53,12 +53,12 @@ struct GpuSpec {
   uint32_t idle_power_mw;
   uint32_t slowdown_c;  // temperature at which the clocks are lowered
   uint32_t shutdown_c;
-  int32_t numa_node;    // -1: not known
-  uint32_t pcie_switch; // GPUs with the same number share a PCIe switch
+  int32_t numa_node;     // -1: not known
+  uint32_t pcie_switch;  // GPUs with the same number share a PCIe switch
   uint32_t pcie_gen;
   uint32_t pcie_width;
-  uint32_t architecture;  // NVML's number: 9 is Hopper
-  uint32_t pci_device_id;     // device in the high half, vendor in the low half
+  uint32_t architecture;   // NVML's number: 9 is Hopper
+  uint32_t pci_device_id;  // device in the high half, vendor in the low half
   uint32_t pci_subsystem_id;
   uint32_t link_count;
   int8_t link_peer[kMaxLinks];  // index of the GPU at the other end; -1: NVSwitch or none
@@ -78,9 +78,9 @@ constexpr int kMaxUnreadWindows = 64;
 // atomics are under Gpu::lock.
 struct Channel {
   uint32_t used;
-  uint32_t slot;             // the process
-  uint32_t wants;            // has work and waits for the GPU
-  uint32_t unread;           // windows that are over and that its process has not worked off yet
+  uint32_t slot;    // the process
+  uint32_t wants;   // has work and waits for the GPU
+  uint32_t unread;  // windows that are over and that its process has not worked off yet
   uint64_t wants_since_ns;
   uint64_t window_start_ns;  // while it owns the GPU: settled up to here
   GpuWindow window[kMaxUnreadWindows];
@@ -108,11 +108,11 @@ struct XidEvent {
 
 // Trouble put on a GPU from outside (fault.h). Zero means none.
 struct Faults {
-  std::atomic<uint32_t> lost;            // fallen off the bus
-  std::atomic<uint32_t> hung;            // every call about this GPU blocks while set (futex)
-  std::atomic<uint32_t> ecc_pending;     // contexts of this GPU fail with an ECC error
-  std::atomic<uint32_t> ecc_epoch;       // counts injected uncorrectable errors
-  std::atomic<int32_t> temperature_c;    // 0: follow the load
+  std::atomic<uint32_t> lost;          // fallen off the bus
+  std::atomic<uint32_t> hung;          // every call about this GPU blocks while set (futex)
+  std::atomic<uint32_t> ecc_pending;   // contexts of this GPU fail with an ECC error
+  std::atomic<uint32_t> ecc_epoch;     // counts injected uncorrectable errors
+  std::atomic<int32_t> temperature_c;  // 0: follow the load
   std::atomic<uint64_t> ecc_corrected;
   std::atomic<uint64_t> ecc_uncorrected;
   std::atomic<uint32_t> remapped_rows;
@@ -125,15 +125,25 @@ struct Faults {
 
 // Classes of NVML queries that can be made to fail one by one.
 enum class QueryClass : uint32_t {
-  kMemory, kTemperature, kPower, kUtilization, kPci, kName, kEcc, kNvlink, kProcesses, kClocks,
-  kNuma, kCount
+  kMemory,
+  kTemperature,
+  kPower,
+  kUtilization,
+  kPci,
+  kName,
+  kEcc,
+  kNvlink,
+  kProcesses,
+  kClocks,
+  kNuma,
+  kCount
 };
 
 // What an administrator changed through NVML's setters. Zero is the default everywhere.
 struct Settings {
   std::atomic<uint32_t> power_limit_mw;  // 0: the model's own limit
   std::atomic<uint32_t> persistence_off;
-  std::atomic<uint32_t> compute_mode;    // nvmlComputeMode_t; contexts must obey it
+  std::atomic<uint32_t> compute_mode;  // nvmlComputeMode_t; contexts must obey it
   std::atomic<uint32_t> locked_min_mhz;
   std::atomic<uint32_t> locked_max_mhz;
   std::atomic<uint32_t> ecc_off_pending;
@@ -147,9 +157,9 @@ struct Gpu {
   RobustMutex lock;
 
   // Timeline, under `lock`.
-  int32_t owner;           // index into channel, -1 when the GPU is idle
-  int32_t last_owner;      // who had it before; its successor is next in turn
-  uint32_t channel_high;   // channels beyond this were never used
+  int32_t owner;          // index into channel, -1 when the GPU is idle
+  int32_t last_owner;     // who had it before; its successor is next in turn
+  uint32_t channel_high;  // channels beyond this were never used
   uint32_t pad;
   uint64_t slice_end_ns;   // the owner's time slice
   uint64_t free_since_ns;  // when the last owner let go
@@ -211,11 +221,11 @@ struct Shared {
   char driver_version[32];
   uint32_t cuda_version;
   uint32_t gpu_count;
-  uint64_t slice_ns;             // time slice between contexts
-  uint64_t default_kernel_ns;    // for kernels that do not say what they cost
-  uint64_t launch_ns;            // GPU-side cost of any launch
+  uint64_t slice_ns;           // time slice between contexts
+  uint64_t default_kernel_ns;  // for kernels that do not say what they cost
+  uint64_t launch_ns;          // GPU-side cost of any launch
   uint64_t created_ns;
-  uint32_t clock_mode;           // ClockMode
+  uint32_t clock_mode;  // ClockMode
   std::atomic<uint64_t> manual_now_ns;
   std::atomic<uint32_t> events;  // futex: bumped with every event of any GPU
   RobustMutex table_lock;        // claiming and reaping of slots

@@ -79,7 +79,7 @@ Shared* map_or_create(const std::string& path, std::string* error) {
   }
   while (flock(fd, LOCK_EX) != 0 && errno == EINTR) {
   }
-  struct stat info {};
+  struct stat info{};
   fstat(fd, &info);
   Shared* shared = nullptr;
   const bool exists = static_cast<uint64_t>(info.st_size) >= sizeof(Shared);
@@ -147,7 +147,7 @@ SharedState* SharedState::attach(const std::string& path, std::string* error) {
              "; start a program on them first, or name the right file in DIVVY_SIM_STATE";
     return nullptr;
   }
-  struct stat info {};
+  struct stat info{};
   fstat(fd, &info);
   Shared* shared = nullptr;
   if (static_cast<uint64_t>(info.st_size) >= sizeof(Shared)) shared = map_file(fd);
@@ -172,7 +172,7 @@ bool SharedState::remove(const std::string& path) {
 // is separate from the state because closing any descriptor of a file drops a process's record
 // locks on it, and the NVML library opens and closes the state as it likes.
 static struct flock slot_range(int slot, short type) {
-  struct flock range {};
+  struct flock range{};
   range.l_type = type;
   range.l_whence = SEEK_SET;
   range.l_start = slot;

@@ -28,9 +28,9 @@ enum class OpKind : uint8_t {
   kWaitStream,  // until another stream has completed so many operations
   kWaitValue,   // until memory holds a value
   kWriteValue,
-  kHost,        // a function of the program; only the engine's thread runs it
-  kAction,      // instant, inside the driver
-  kSequence,    // a launched graph: a list of the others, one after the other
+  kHost,      // a function of the program; only the engine's thread runs it
+  kAction,    // instant, inside the driver
+  kSequence,  // a launched graph: a list of the others, one after the other
 };
 
 struct Op;
@@ -39,19 +39,19 @@ using OpList = std::vector<Op>;
 
 struct Op {
   OpKind kind = OpKind::kAction;
-  bool wide = false;            // kWaitValue, kWriteValue: 64 bits
-  bool waited = false;          // kWaitValue: seen unsatisfied at least once
-  uint16_t width = 1000;        // kKernel: thousandths of the GPU it fills
-  uint32_t flags = 0;           // kWaitValue: CU_STREAM_WAIT_VALUE_*
+  bool wide = false;      // kWaitValue, kWriteValue: 64 bits
+  bool waited = false;    // kWaitValue: seen unsatisfied at least once
+  uint16_t width = 1000;  // kKernel: thousandths of the GPU it fills
+  uint32_t flags = 0;     // kWaitValue: CU_STREAM_WAIT_VALUE_*
   uint64_t enqueued_at_ns = 0;
   uint64_t cost_ns = 0;
-  uint64_t prefix_ns = 0;       // cost of everything queued in the stream up to and with this
+  uint64_t prefix_ns = 0;  // cost of everything queued in the stream up to and with this
   union {
-    Event* event = nullptr;     // kRecord, kWaitEvent
-    Stream* stream;             // kWaitStream
-    uint64_t address;           // kWaitValue, kWriteValue
+    Event* event = nullptr;  // kRecord, kWaitEvent
+    Stream* stream;          // kWaitStream
+    uint64_t address;        // kWaitValue, kWriteValue
   };
-  uint64_t number = 0;          // the version, the count or the value
+  uint64_t number = 0;                 // the version, the count or the value
   std::shared_ptr<Action> action;      // done when the operation completes
   std::shared_ptr<const OpList> list;  // kSequence
 
@@ -68,12 +68,12 @@ struct Event {
   uint32_t flags = 0;
   Context* context = nullptr;
   bool destroyed = false;
-  uint32_t references = 0;         // queued operations
-  uint64_t recorded = 0;           // versions handed to cuEventRecord
-  uint64_t completed = 0;          // versions the stream has passed
+  uint32_t references = 0;  // queued operations
+  uint64_t recorded = 0;    // versions handed to cuEventRecord
+  uint64_t completed = 0;   // versions the stream has passed
   uint64_t completed_at_ns = 0;
-  int ipc = -1;                    // index of its IpcEvent, when shared between processes
-  bool imported = false;           // opened from another process's handle
+  int ipc = -1;                            // index of its IpcEvent, when shared between processes
+  bool imported = false;                   // opened from another process's handle
   std::shared_ptr<Capture> capture;        // last recorded inside this capture ...
   std::vector<CUgraphNode> capture_nodes;  // ... after these nodes
 };
@@ -116,15 +116,15 @@ struct Stream {
   Context* context = nullptr;
   int priority = 0;
   uint64_t id = 0;
-  bool destroyed = false;     // gone for the program; freed when its queue is empty
+  bool destroyed = false;  // gone for the program; freed when its queue is empty
   bool is_legacy = false;
-  uint32_t references = 0;    // kWaitStream operations that point here
-  uint64_t submitted = 0;     // operations ever queued
+  uint32_t references = 0;  // kWaitStream operations that point here
+  uint64_t submitted = 0;   // operations ever queued
   uint64_t completed = 0;
-  uint64_t prefix_ns = 0;     // cost of all of them
-  uint64_t position_ns = 0;   // when the last completed operation ended
+  uint64_t prefix_ns = 0;                            // cost of all of them
+  uint64_t position_ns = 0;                          // when the last completed operation ended
   std::map<unsigned, CUstreamAttrValue> attributes;  // set by the program, and only kept
-  uint64_t legacy_seen = 0;   // how much of the legacy stream this one already waits for
+  uint64_t legacy_seen = 0;  // how much of the legacy stream this one already waits for
 
   OpQueue queue;
   std::deque<uint64_t> visible_prefix_ns;  // where in the queue visible operations sit
@@ -132,13 +132,13 @@ struct Stream {
   uint64_t sequence_left_ns = 0;           // cost of what is left of it
   Op expanded;                             // the operation of the sequence that is due
   bool has_expanded = false;
-  bool running = false;                    // the front is a kernel on the GPU
-  bool host_running = false;               // the front is a host function being called
+  bool running = false;       // the front is a kernel on the GPU
+  bool host_running = false;  // the front is a host function being called
   uint64_t remaining_ns = 0;
-  uint64_t poll_ns = 0;                    // growing interval while a value is waited for
+  uint64_t poll_ns = 0;  // growing interval while a value is waited for
 
-  std::shared_ptr<Capture> capture;        // set while the stream is being captured
-  std::vector<CUgraphNode> capture_tail;   // nodes that the next captured operation follows
+  std::shared_ptr<Capture> capture;       // set while the stream is being captured
+  std::vector<CUgraphNode> capture_tail;  // nodes that the next captured operation follows
 
   bool idle() const { return queue.empty(); }
   // Nothing points at a stream that the program destroyed, so it can be freed.

@@ -32,9 +32,9 @@ class Timeline {
   using FillWindow = std::function<Standing(const GpuWindow&)>;
 
   struct Turn {
-    bool waiting = false;       // has work, and somebody else has the GPU
+    bool waiting = false;  // has work, and somebody else has the GPU
     bool owning = false;
-    uint64_t turn_at_ns = 0;    // waiting: when to look again at the latest
+    uint64_t turn_at_ns = 0;  // waiting: when to look again at the latest
   };
 
   // Gives the channel what it is due up to now. `ready_ns`: since when it has had work, nothing if

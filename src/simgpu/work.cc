@@ -33,7 +33,8 @@ CUresult resolve_side(Driver& driver, CUmemorytype type, Pointer host, CUdevicep
     side->plane = array->pitch * std::max<size_t>(array->height, 1);
     side->device = array->device;
     start = array->address;
-    if (x + copy.WidthInBytes > array->pitch || y + copy.Height > std::max<size_t>(array->height, 1) ||
+    if (x + copy.WidthInBytes > array->pitch ||
+        y + copy.Height > std::max<size_t>(array->height, 1) ||
         z + copy.Depth > std::max<size_t>(array->depth, 1)) {
       return CUDA_ERROR_INVALID_VALUE;
     }
@@ -143,15 +144,26 @@ struct Check {
           const uint64_t size = wide ? 8 : 4;
           const uint64_t address = operation.waitValue.address;
           if (address % size != 0) return CUDA_ERROR_INVALID_VALUE;
+          const bool writes = operation.operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 ||
+                              operation.operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+          // A Hopper driver takes no flags on writes, not even the documented one.
+          if (writes && operation.writeValue.flags != 0) return CUDA_ERROR_INVALID_VALUE;
+          if (!writes && (operation.waitValue.flags & CU_STREAM_WAIT_VALUE_FLUSH) != 0) {
+            return CUDA_ERROR_NOT_SUPPORTED;
+          }
+          if (!writes && operation.waitValue.flags > 3) return CUDA_ERROR_INVALID_VALUE;
           const Allocation* known = driver.map().find_range(address, size);
           if (known == nullptr || known->kind == MemoryKind::kReserved) {
             return CUDA_ERROR_INVALID_VALUE;
           }
           break;
         }
-        case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES: return CUDA_ERROR_NOT_SUPPORTED;
-        case CU_STREAM_MEM_OP_BARRIER: break;
-        default: return CUDA_ERROR_INVALID_VALUE;
+        case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+          return CUDA_ERROR_NOT_SUPPORTED;
+        case CU_STREAM_MEM_OP_BARRIER:
+          break;
+        default:
+          return CUDA_ERROR_INVALID_VALUE;
       }
     }
     return CUDA_SUCCESS;
@@ -174,8 +186,7 @@ struct Lower {
   void operator()(const EmptyWork&) const { ops.emplace_back(); }
 
   void operator()(const KernelWork& work) const {
-    ops.push_back(
-        kernel_op(work, driver.spec(context.device), driver.shared().default_kernel_ns));
+    ops.push_back(kernel_op(work, driver.spec(context.device), driver.shared().default_kernel_ns));
   }
 
   void operator()(const CopyWork& work) const {
@@ -184,8 +195,7 @@ struct Lower {
     Side to;
     Op op;
     op.kind = OpKind::kTransfer;
-    if (copy.WidthInBytes > 0 &&
-        resolve_copy(driver, copy, &from, &to) == CUDA_SUCCESS) {
+    if (copy.WidthInBytes > 0 && resolve_copy(driver, copy, &from, &to) == CUDA_SUCCESS) {
       const GpuSpec& spec = driver.spec(context.device);
       const uint64_t bytes = copy.WidthInBytes * copy.Height * copy.Depth;
       const bool inside = from.device >= 0 && to.device == from.device;
@@ -205,8 +215,7 @@ struct Lower {
         work.memset.width * work.memset.elementSize * std::max<size_t>(work.memset.height, 1);
     op.cost_ns = 1'000 + transfer_ns(bytes, spec.bandwidth_bytes_s);
     op.width = bytes >= (1u << 20) ? 1000 : 100;
-    op.action =
-        std::make_shared<Action>([params = work.memset] { run_memset(params); });
+    op.action = std::make_shared<Action>([params = work.memset] { run_memset(params); });
     ops.push_back(std::move(op));
   }
 
@@ -263,12 +272,14 @@ struct Lower {
 
   void operator()(const AllocWork& work) const {
     Op op;
-    op.action = std::make_shared<Action>([&d = driver, work] { commit_graph_memory(d, work.address); });
+    op.action =
+        std::make_shared<Action>([&d = driver, work] { commit_graph_memory(d, work.address); });
     ops.push_back(std::move(op));
   }
   void operator()(const FreeWork& work) const {
     Op op;
-    op.action = std::make_shared<Action>([&d = driver, work] { release_graph_memory(d, work.address); });
+    op.action =
+        std::make_shared<Action>([&d = driver, work] { release_graph_memory(d, work.address); });
     ops.push_back(std::move(op));
   }
 };

@@ -34,7 +34,7 @@ CASE(entry_points, versions_choose_the_symbol) {
   TRUE_(ask("cuCtxCreate", 13000, kDefault) == exported("cuCtxCreate_v4"));
   TRUE_(ask("cuStreamBatchMemOp", 8000, kDefault) == exported("cuStreamBatchMemOp"));
   TRUE_(ask("cuStreamBatchMemOp", 11070, kDefault) == exported("cuStreamBatchMemOp_v2"));
-  TRUE_(ask("cuGraphInstantiate", 12000, kDefault) == exported("cuGraphInstantiateWithFlags"));
+  TRUE_(ask("cuGraphInstantiate", 12000, kDefault) == exported("cuGraphInstantiate_v2"));
   TRUE_(ask("cuGetProcAddress", 12000, kDefault) == exported("cuGetProcAddress_v2"));
   TRUE_(ask("cuInit", 2000, kDefault) == exported("cuInit"));
 }
@@ -56,11 +56,12 @@ CASE(entry_points, unknown_names_are_not_found) {
   OK(cu.cuInit(0));
   void* found = &found;
   CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
-  CODE(CUDA_ERROR_NOT_FOUND, cu.cuGetProcAddress_v2("cuNobody", &found, 12000, kDefault, &status));
+  // The second version always succeeds and says in the status that there is nothing.
+  OK(cu.cuGetProcAddress_v2("cuNobody", &found, 12000, kDefault, &status));
   TRUE_(found == nullptr);
   EQUAL(uint64_t{CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND}, uint64_t{status});
-  CODE(CUDA_ERROR_NOT_FOUND,
-       cu.cuGetProcAddress_v2("cuMemAlloc_v2", &found, 12000, kDefault, &status));
+  OK(cu.cuGetProcAddress_v2("cuMemAlloc_v2", &found, 12000, kDefault, &status));
+  TRUE_(found == nullptr);
   t.recorded("status_of_suffixed_name", uint64_t{status});
   t.recorded("empty_name", cu.cuGetProcAddress_v2("", &found, 12000, kDefault, nullptr));
   CODE(CUDA_ERROR_NOT_FOUND, cu.cuGetProcAddress("cuNobody", &found, 12000, kDefault));
@@ -70,8 +71,8 @@ CASE(entry_points, too_old_versions_are_not_found) {
   OK(cu.cuInit(0));
   void* found = nullptr;
   CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
-  CODE(CUDA_ERROR_NOT_FOUND,
-       cu.cuGetProcAddress_v2("cuGraphLaunch", &found, 9000, kDefault, &status));
+  OK(cu.cuGetProcAddress_v2("cuGraphLaunch", &found, 9000, kDefault, &status));
+  TRUE_(found == nullptr);
   EQUAL(uint64_t{CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT}, uint64_t{status});
   t.recorded("version_zero", cu.cuGetProcAddress_v2("cuInit", &found, 0, kDefault, &status));
   t.recorded("version_of_the_future",
@@ -82,9 +83,7 @@ CASE(entry_points, wrong_questions_are_refused) {
   OK(cu.cuInit(0));
   void* found = nullptr;
   CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
-  CODE(CUDA_ERROR_INVALID_VALUE, cu.cuGetProcAddress_v2(nullptr, &found, 12000, kDefault, &status));
-  CODE(CUDA_ERROR_INVALID_VALUE,
-       cu.cuGetProcAddress_v2("cuInit", nullptr, 12000, kDefault, &status));
+  // NULL as name or place ends a process on a real driver, so it is not asked here.
   CODE(CUDA_ERROR_INVALID_VALUE, cu.cuGetProcAddress_v2("cuInit", &found, 12000, 0x80, &status));
   OK(cu.cuGetProcAddress_v2("cuInit", &found, 12000, kDefault, nullptr));
 }
