@@ -51,7 +51,7 @@ tsan: packages ## every test under the thread sanitizer
 	@ctest --preset tsan
 
 fuzz: packages ## each fuzzer for a short while
-	@tools/build fuzz
+	@tools/build fuzz fuzzers
 	@ctest --preset fuzz
 
 bench: packages ## benchmarks on the simulated driver

@@ -5,6 +5,11 @@
 include(${CMAKE_CURRENT_LIST_DIR}/rooms.cmake)
 include(GoogleTest)
 
+# Everything that `make fuzz` needs.
+if(NOT TARGET fuzzers)
+  add_custom_target(fuzzers)
+endif()
+
 function(divvy_check_edges room)
   if(NOT room IN_LIST DIVVY_ROOMS)
     message(FATAL_ERROR "There is no room '${room}' in cmake/rooms.cmake.")
@@ -61,6 +66,7 @@ function(divvy_fuzzer source library)
   set(corpus ${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name})
   add_executable(${name} ${source})
   target_link_libraries(${name} PRIVATE ${library} divvy_fmt)
+  add_dependencies(fuzzers ${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
   if(DIVVY_FUZZ)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <memory>
 #include <random>
 #include <string>
 
@@ -146,7 +147,7 @@ TEST(Kill, TwoHundredKilledProcessesLeaveNothingAndStallNobody) {
   auto* board = static_cast<Board*>(
       mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   std::string error;
-  SharedState* state = SharedState::open(&error);
+  const std::unique_ptr<SharedState> state(SharedState::open(&error));
   ASSERT_NE(state, nullptr) << error;
 
   const unsigned seed = std::random_device{}();

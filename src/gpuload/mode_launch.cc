@@ -4,6 +4,7 @@
 // the percentiles.
 
 #include <algorithm>
+#include <string>
 
 #include "gpuload/modes.h"
 #include "gpuload/stop.h"
@@ -33,7 +34,9 @@ void measure(const Session& session, LaunchKind kind, uint64_t count, Report& re
       code = empty.try_launch(stream.get());
       if (!whole) call_ns.push_back(static_cast<double>(monotonic_ns() - call));
     }
-    if (code != CUDA_SUCCESS) raise_failure(session.cu, to_string(kind).data(), code);
+    if (code != CUDA_SUCCESS) {
+      raise_failure(session.cu, std::string(to_string(kind)).c_str(), code);
+    }
     if (whole) {
       burst_ns += static_cast<double>(monotonic_ns() - before);
       in_bursts += kBurst;

@@ -1,7 +1,7 @@
 # libcuda.so.1 of the simulation. Its objects are a library of their own, so that tests can link
 # them directly as well.
-include(${CMAKE_CURRENT_SOURCE_DIR}/cuda_memory_sources.cmake OPTIONAL)
-include(${CMAKE_CURRENT_SOURCE_DIR}/cuda_graph_sources.cmake OPTIONAL)
+include(${CMAKE_CURRENT_SOURCE_DIR}/cuda_memory_sources.cmake)
+include(${CMAKE_CURRENT_SOURCE_DIR}/cuda_graph_sources.cmake)
 
 add_library(divvy_simcuda OBJECT
   cuda_context.cc
@@ -34,9 +34,6 @@ target_link_options(simgpu_cuda PRIVATE -Wl,-z,nodelete
 if(NOT DIVVY_SANITIZE)
   target_link_options(simgpu_cuda PRIVATE -Wl,--no-undefined)
 endif()
-
-
-
 
 divvy_test(divvy_simcuda_test
   SOURCES cuda_core_test.cc ${SIMGPU_MEMORY_TESTS} ${SIMGPU_GRAPH_TESTS} LINK divvy_simcuda)

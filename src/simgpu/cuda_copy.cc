@@ -9,7 +9,7 @@ namespace {
 
 enum class Wait { kNo, kYes };
 
-CUresult submit(CUstream handle, Work&& work, Wait wait) {
+CUresult submit(CUstream handle, Work work, Wait wait) {
   Call call(Call::kContext);
   if (call.error != CUDA_SUCCESS) return call.error;
   Stream* stream = nullptr;
@@ -55,7 +55,7 @@ CUresult copy(const End& to, const End& from, size_t bytes, CUstream stream, Wai
   c.WidthInBytes = bytes;
   c.Height = 1;
   c.Depth = 1;
-  return submit(stream, std::move(work), wait);
+  return submit(stream, work, wait);
 }
 
 CUresult copy_2d(const CUDA_MEMCPY2D* p, CUstream stream, Wait wait) {
@@ -80,14 +80,14 @@ CUresult copy_2d(const CUDA_MEMCPY2D* p, CUstream stream, Wait wait) {
   c.Height = p->Height;
   c.Depth = 1;
   if (p->Height == 0) c.WidthInBytes = 0;
-  return submit(stream, std::move(work), wait);
+  return submit(stream, work, wait);
 }
 
 CUresult copy_3d(const CUDA_MEMCPY3D* p, CUstream stream, Wait wait) {
   if (p == nullptr) return CUDA_ERROR_INVALID_VALUE;
   CopyWork work{*p};
   if (p->Height == 0 || p->Depth == 0) work.copy.WidthInBytes = 0;
-  return submit(stream, std::move(work), wait);
+  return submit(stream, work, wait);
 }
 
 CUresult fill(CUdeviceptr address, size_t pitch, unsigned value, unsigned element, size_t width,
@@ -100,7 +100,7 @@ CUresult fill(CUdeviceptr address, size_t pitch, unsigned value, unsigned elemen
   work.memset.width = width;
   work.memset.height = height;
   // A memset of the whole device memory returns before it is done, like a kernel launch.
-  return submit(stream, std::move(work), wait);
+  return submit(stream, work, wait);
 }
 
 constexpr CUstream kLegacyStream = nullptr;

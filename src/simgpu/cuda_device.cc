@@ -315,7 +315,7 @@ SIMGPU_EXPORT CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attri
   if (call.error != CUDA_SUCCESS) return call.error;
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (!call.driver.valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-  if (static_cast<int>(attribute) <= 0 || static_cast<int>(attribute) >= CU_DEVICE_ATTRIBUTE_MAX) {
+  if (static_cast<int>(attribute) <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   const auto constant = constant_attribute(attribute);

@@ -32,7 +32,8 @@ Module* resolve_module(const void* handle) {
   return live_modules().contains(module) ? module : nullptr;
 }
 
-bool is_elf(const char* image) { return memcmp(image, "\177ELF", 4) == 0; }
+// Stops at a zero byte: an image given as text may be shorter than the mark.
+bool is_elf(const char* image) { return strncmp(image, "\177ELF", 4) == 0; }
 
 // The kernels of a cubin, by the names of its sections. Nothing is known of what they cost.
 std::optional<PtxModule> read_cubin(const char* image) {

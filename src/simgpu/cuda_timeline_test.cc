@@ -115,7 +115,7 @@ class CudaTimeline : public ::testing::Test {
     setenv("DIVVY_SIM_STATE", path_.c_str(), 1);
     setenv("DIVVY_SIM_CONFIG", config_.c_str(), 1);
     std::string error;
-    state_ = SharedState::open(&error);
+    state_.reset(SharedState::open(&error));
     EXPECT_NE(state_, nullptr) << error;
   }
   ~CudaTimeline() override {
@@ -152,7 +152,7 @@ class CudaTimeline : public ::testing::Test {
 
   std::string path_;
   std::string config_;
-  SharedState* state_ = nullptr;
+  std::unique_ptr<SharedState> state_;
 };
 
 TEST_F(CudaTimeline, AKernelTakesExactlyItsTime) {

@@ -151,8 +151,9 @@ Op merge_kernels(OpList&& kernels) {
   const Packing packing = pack(kernels);
   std::vector<size_t> order(kernels.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return packing.end_ns[a] < packing.end_ns[b]; });
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::pair(packing.end_ns[a], a) < std::pair(packing.end_ns[b], b);
+  });
   std::vector<std::shared_ptr<Action>> actions;
   for (const size_t i : order) {
     if (kernels[i].action != nullptr) actions.push_back(kernels[i].action);

@@ -429,7 +429,7 @@ CASE(graphs, memory_operation_nodes) {
   OK(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
   OK(cu.cuGraphLaunch(exec, stream));
   CODE(CUDA_ERROR_NOT_READY, cu.cuStreamQuery(stream));
-  words[0] = 1;
+  store(&words[0], 1);
   OK(cu.cuStreamSynchronize(stream));
   EQUAL(uint64_t{5}, uint64_t{words[1]});
 }

@@ -34,10 +34,10 @@ void check_wait(Check& t, const char* what, unsigned flags, uint32_t value, uint
   Page page(t);
   CUstream stream = nullptr;
   OK(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-  *page.word() = held;
+  store(page.word(), held);
   OK(cu.cuStreamWaitValue32_v2(stream, page.device_address, value, flags));
   t.code(what, cu.cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
-  *page.word() = passes;
+  store(page.word(), passes);
   OK(cu.cuStreamSynchronize(stream));
 }
 
@@ -46,10 +46,10 @@ void check_wait64(Check& t, const char* what, unsigned flags, uint64_t value, ui
   Page page(t);
   CUstream stream = nullptr;
   OK(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-  *page.wide() = held;
+  store(page.wide(), held);
   OK(cu.cuStreamWaitValue64_v2(stream, page.device_address, value, flags));
   t.code(what, cu.cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
-  *page.wide() = passes;
+  store(page.wide(), passes);
   OK(cu.cuStreamSynchronize(stream));
 }
 
@@ -178,7 +178,7 @@ CASE(memops, batch_runs_in_order) {
   OK(cu.cuStreamBatchMemOp_v2(stream, 3, ops.data(), 0));
   CODE(CUDA_ERROR_NOT_READY, cu.cuStreamQuery(stream));
   EQUAL(uint64_t{0}, uint64_t{page.word()[1]});
-  *page.word() = 3;
+  store(page.word(), 3);
   OK(cu.cuStreamSynchronize(stream));
   EQUAL(uint64_t{10}, uint64_t{page.word()[1]});
   EQUAL(uint64_t{11}, uint64_t{page.word()[2]});
@@ -238,7 +238,7 @@ CASE(memops, per_thread_variants_use_the_threads_stream) {
   OK(cu.cuStreamWaitValue32_v2_ptsz(nullptr, page.device_address, 1, CU_STREAM_WAIT_VALUE_EQ));
   CODE(CUDA_ERROR_NOT_READY, cu.cuStreamQuery(CU_STREAM_PER_THREAD));
   OK(cu.cuStreamWriteValue32_v2_ptsz(nullptr, page.device_address + 8, 4, 0));
-  *page.word() = 1;
+  store(page.word(), 1);
   OK(cu.cuStreamSynchronize(CU_STREAM_PER_THREAD));
   EQUAL(uint64_t{4}, uint64_t{page.word()[2]});
 }

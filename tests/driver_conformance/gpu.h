@@ -49,6 +49,14 @@ class Gate {
   bool works_ = false;
 };
 
+// Writes a word that a stream is waiting for, as one thread tells another.
+inline void store(volatile uint32_t* word, uint32_t value) {
+  __atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+inline void store(volatile uint64_t* word, uint64_t value) {
+  __atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
 // Another process, forked now: call it before anything of the driver. `work` gets the other end of
 // a socket pair and its return value is the exit status. The driver's functions are resolved there
 // too.
