@@ -55,6 +55,16 @@ TEST(GpuTable, ShowsEverythingInTheWideForm) {
             "\n2 GPUs, driver 580.159.04, CUDA 13.0 | 255.0 of 280.8 GiB free\n");
 }
 
+TEST(GpuTable, TextFromTheDriverCannotControlTheTerminal) {
+  auto parts = test_parts(1);
+  parts.gpus[0].name = "evil\x1b[2J";
+  parts.gpus[0].problems = {{"power", "\x1b]0;owned\x07"}};
+  const std::string text = gpu_table(test_node(parts), plain_style(), true);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
+  EXPECT_EQ(text.find('\x07'), std::string::npos) << text;
+  EXPECT_NE(text.find("evil"), std::string::npos) << text;
+}
+
 TEST(GpuTable, NamesNvlinkPeersInTheWideForm) {
   const std::string text = gpu_table(test_node(test_parts(4)), plain_style(), true);
   EXPECT_NE(text.find("1-3 (NV18)"), std::string::npos) << text;

@@ -9,7 +9,9 @@ CUresult submit(CUstream handle, unsigned count, const CUstreamBatchMemOpParams*
                 unsigned flags) {
   Call call(Call::kContext);
   if (call.error != CUDA_SUCCESS) return call.error;
-  if (flags != 0 || count > 256 || (count > 0 && operations == nullptr)) {
+  // One less than documented, as an H200 has it.
+  constexpr unsigned kMostOperations = 255;
+  if (flags != 0 || count > kMostOperations || (count > 0 && operations == nullptr)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   Stream* stream = nullptr;
