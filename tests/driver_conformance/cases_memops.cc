@@ -2,6 +2,7 @@
 // touch, shared with another process and read-only among them.
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -254,7 +255,7 @@ CASE(memops, another_process_opens_the_gate) {
     auto* words = static_cast<volatile uint32_t*>(shared);
     words[0] = 1;
     // The answer of the GPU arrives in the same page.
-    while (words[1] != 2) usleep(100);
+    while (words[1] != 2) sched_yield();
     return 0;
   });
   if (!start_gpu(t)) return;
