@@ -15,11 +15,8 @@
 namespace divvy::simgpu {
 
 struct Context {
-  static constexpr uint32_t kMagic = 0x43545854;
-  uint32_t magic = kMagic;
   int device = 0;
   bool primary = false;
-  bool destroyed = false;
   uint32_t flags = 0;
   uint64_t id = 0;
   unsigned version = 0;            // CUDA API version it was created with

@@ -6,6 +6,7 @@
 
 #include "simgpu/capture.h"
 #include "simgpu/config.h"
+#include "simgpu/fault.h"
 #include "simgpu/graph.h"
 #include "simgpu/memory.h"
 
@@ -270,20 +271,15 @@ void Driver::synchronize(std::unique_lock<std::mutex>& lock, Context& context) {
   trim_pools_after_wait(*this);
 }
 
-// Returns only when nobody hangs the GPU: a stuck driver call is what a hung GPU looks like.
-static void wait_while_hung(Driver& driver, std::unique_lock<std::mutex>& lock, int gpu) {
-  auto& hung = driver.state().gpu(gpu).faults.hung;
-  while (uint32_t seen = hung.load()) {
-    lock.unlock();
-    futex_wait(hung, seen, nullptr);
-    lock.lock();
-  }
-}
-
 CUresult fault_of(Driver& driver, std::unique_lock<std::mutex>& lock, Context& context) {
-  Faults& faults = driver.state().gpu(driver.gpu_of(context.device)).faults;
+  Gpu& gpu = driver.state().gpu(driver.gpu_of(context.device));
+  Faults& faults = gpu.faults;
   if (faults.hung.load(std::memory_order_relaxed) != 0) {
-    wait_while_hung(driver, lock, driver.gpu_of(context.device));
+    // A call that does not return is what a hung GPU looks like.
+    lock.unlock();
+    wait_while_hung(gpu);
+    lock.lock();
+    if (!driver.live(&context)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   }
   if (faults.lost.load(std::memory_order_relaxed) != 0) context.sticky = CUDA_ERROR_UNKNOWN;
   if (faults.ecc_epoch.load(std::memory_order_relaxed) != context.ecc_epoch &&

@@ -47,12 +47,6 @@ void Engine::begin() {
   start_thread();
 }
 
-void Engine::stop() {
-  stopping_ = true;
-  wake();
-  if (thread_.joinable()) thread_.detach();
-}
-
 void Engine::wake() {
   sleeping_ = false;
   slot().wake.fetch_add(1);
@@ -460,7 +454,7 @@ void Engine::thread_main() {
   prctl(PR_SET_TIMERSLACK, 1'000UL);
   std::unique_lock<std::mutex> lock(mutex_);
   int dozes = 0;
-  while (!stopping_) {
+  for (;;) {
     const uint32_t seen = slot().wake.load();
     const uint64_t present = now();
     bool progress = settle(present);

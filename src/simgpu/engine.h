@@ -52,9 +52,6 @@ class Engine {
   // The calling thread is inside a host function, from which the driver may not be called.
   static bool in_host_function();
 
-  // Ends the thread without waiting for queued work: used when the process exits.
-  void stop();
-
  private:
   const Shared& shared() const { return state_.shared(); }
   ProcessSlot& slot() { return state_.shared().slot[slot_]; }
@@ -88,7 +85,6 @@ class Engine {
   std::vector<Context*> contexts_;
   std::thread thread_;
   bool thread_started_ = false;
-  bool stopping_ = false;
   bool sleeping_ = false;  // the thread waits with no deadline
   bool host_due_ = false;  // a host function is at a front
   int waiters_ = 0;

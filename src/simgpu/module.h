@@ -19,8 +19,6 @@ namespace divvy::simgpu {
 struct Module;
 
 struct Function {
-  static constexpr uint32_t kMagic = 0x46554e43;
-  uint32_t magic = kMagic;
   Module* module = nullptr;
   PtxKernel kernel;
   int max_dynamic_shared = 48 * 1024;
@@ -28,8 +26,6 @@ struct Function {
 };
 
 struct Module {
-  static constexpr uint32_t kMagic = 0x4d4f4455;
-  uint32_t magic = kMagic;
   unsigned target = 0;         // the architecture it was written for: 70 for sm_70
   Context* context = nullptr;  // null while it belongs to a library that no context has used yet
   std::map<std::string, std::unique_ptr<Function>> functions;

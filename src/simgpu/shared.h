@@ -167,7 +167,6 @@ struct Gpu {
 
   std::atomic<uint64_t> busy_ns;  // GPU time taken by everybody since the beginning
   BusyBuckets buckets;
-  std::atomic<uint64_t> energy_mj;
 
   Faults faults;
   Settings settings;

@@ -63,8 +63,6 @@ struct Op {
 
 // Events that were destroyed stay until no queued operation points at them.
 struct Event {
-  static constexpr uint32_t kMagic = 0x45564e54;
-  uint32_t magic = kMagic;
   uint32_t flags = 0;
   Context* context = nullptr;
   bool destroyed = false;
@@ -110,8 +108,6 @@ class OpQueue {
 };
 
 struct Stream {
-  static constexpr uint32_t kMagic = 0x5354524d;
-  uint32_t magic = kMagic;
   uint32_t flags = 0;  // CU_STREAM_NON_BLOCKING
   Context* context = nullptr;
   int priority = 0;
