@@ -1,7 +1,5 @@
 # The everyday verbs. `make help` lists them; each works alone on a fresh Debian 12.
 SHELL := /bin/bash
-JOBS ?= $(shell nproc)
-KEEP ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help packages build demo test check format format-check tidy layering asan tsan fuzz \
