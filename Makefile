@@ -53,7 +53,7 @@ fuzz: packages ## each fuzzer for a short while
 	@ctest --preset fuzz
 
 bench: packages ## benchmarks on the simulated driver
-	@tools/build release
+	@tools/build release benches
 	@tools/bench build/release
 
 dist: packages ## a tarball that runs with nothing installed (dist/)
