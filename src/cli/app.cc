@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <ostream>
 #include <span>
 
 #include "base/text.h"
+#include "cli/help_texts.h"
+#include "cli/tenant_list.h"
+#include "cli/top.h"
 
 namespace divvy::cli {
 namespace {
@@ -17,37 +21,10 @@ constexpr OutputFormat kGpuFormats[] = {OutputFormat::kTable, OutputFormat::kWid
                                         OutputFormat::kName};
 constexpr OutputFormat kTopologyFormats[] = {OutputFormat::kTable, OutputFormat::kWide,
                                              OutputFormat::kJson, OutputFormat::kYaml};
+constexpr OutputFormat kTenantFormats[] = {OutputFormat::kTable, OutputFormat::kWide,
+                                           OutputFormat::kJson, OutputFormat::kYaml};
 constexpr OutputFormat kVersionFormats[] = {OutputFormat::kTable, OutputFormat::kJson,
                                             OutputFormat::kYaml};
-
-constexpr const char* kMainFooter = R"(Examples:
-  divvy gpus                         the GPUs of this machine
-  divvy gpus --topology              how they are connected
-  divvy gpus -o json                 the same for a program
-  DIVVY_SIM_GPUS=4 divvy gpus        four simulated GPUs, on any machine
-
-Exit status:
-  0  it worked
-  1  it did not work; standard error says why
-  2  the command line was wrong
-
-Colours appear on a terminal; NO_COLOR=1 or --color never turns them off.
-`divvy COMMAND --help` tells more about a command.)";
-
-constexpr const char* kGpusFooter = R"(Output formats:
-  table   one line per GPU (the default)
-  wide    also UUID, PCI address, NUMA node, NVLink peers and driver
-  json    everything, in the schema divvy/v1; what is not known is null
-  yaml    the same as YAML
-  name    one UUID per line
-
-Examples:
-  divvy gpus -o wide
-  divvy gpus --topology -o json
-  DIVVY_SIM_GPUS=8xH100 divvy gpus   eight simulated H100s
-
-A GPU that does not answer every question is listed with what is known; the
-lines under the table say what is missing and why. --color works here too.)";
 
 // CLI11's help with a little more air in it.
 class HelpFormatter : public CLI::Formatter {
@@ -60,6 +37,11 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_description(const CLI::App* app) const override {
     return CLI::Formatter::make_description(app) + "\n";
   }
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    // The command that is run is no argument that CLI11 knows.
+    if (app->get_name() == "run") return "Usage: divvy run [options] -- COMMAND [ARGUMENT...]\n";
+    return CLI::Formatter::make_usage(app, std::move(name));
+  }
 };
 
 struct GpusArguments {
@@ -67,13 +49,33 @@ struct GpusArguments {
   bool topology = false;
 };
 
+struct PsArguments {
+  std::string format = "table";
+  bool watch = false;
+};
+
+struct TopArguments {
+  std::string format = "table";
+  bool once = false;
+};
+
 struct CommandLine {
   CLI::App app{"Divvy shares GPUs: it cuts them into slices and keeps everybody inside theirs."};
   CLI::App* gpus = nullptr;
+  CLI::App* run = nullptr;
+  CLI::App* set = nullptr;
+  CLI::App* ps = nullptr;
+  CLI::App* top = nullptr;
   CLI::App* version = nullptr;
   std::string color = "auto";
   bool wants_version = false;
   GpusArguments gpus_arguments;
+  RunOptions run_options;
+  SetOptions set_options;
+  bool set_cap = false;
+  bool set_no_cap = false;
+  PsArguments ps_arguments;
+  TopArguments top_arguments;
   std::string version_format = "table";
 
   CommandLine() {
@@ -96,10 +98,72 @@ struct CommandLine {
     gpus->add_flag("--topology", gpus_arguments.topology,
                    "Show how the GPUs are connected, like nvidia-smi topo -m");
 
+    add_run();
+    add_set();
+    ps = app.add_subcommand("ps", "List who holds which part of which GPU and what they use");
+    ps->group("Commands");
+    ps->footer(kPsFooter);
+    ps->add_option("-o,--output", ps_arguments.format, "Output format: table, wide, json or yaml")
+        ->type_name("FORMAT");
+    ps->add_flag("-w,--watch", ps_arguments.watch, "Show it again every second");
+
+    top = app.add_subcommand("top", "Watch GPUs and tenants live");
+    top->group("Commands");
+    top->footer(kTopFooter);
+    top->add_option("-o,--output", top_arguments.format, "Print once: table, json or yaml")
+        ->type_name("FORMAT");
+    top->add_flag("--once", top_arguments.once, "Print once and end");
+
     version = app.add_subcommand("version", "Print the version of Divvy");
     version->group("Commands");
     version->add_option("-o,--output", version_format, "Output format: table, json or yaml")
         ->type_name("FORMAT");
+  }
+
+  void add_run() {
+    run = app.add_subcommand("run", "Run a command on a slice of a GPU");
+    run->group("Commands");
+    run->footer(kRunFooter);
+    run->add_option("--gpu", run_options.gpu,
+                    "How much of a GPU, or how many: 0.3, 300m, 1, 2.5 (default 1)")
+        ->type_name("SHARE");
+    run->add_option("--gpu-mem", run_options.memory,
+                    "Memory on a part of a GPU: 10GiB (default: the same part of the memory)")
+        ->type_name("SIZE");
+    run->add_flag("--cap", run_options.cap, "Never take more than the share, even of an idle GPU");
+    run->add_option("--class", run_options.tenant_class,
+                    "latency goes before batch (default batch)")
+        ->type_name("CLASS");
+    run->add_option("--mode", run_options.mode,
+                    "timeslice: take turns on the GPU; mps: run side by side (default timeslice)")
+        ->type_name("MODE");
+    run->add_option("--device", run_options.devices,
+                    "Only this GPU: index, UUID or the beginning of one; may be repeated")
+        ->type_name("GPU")
+        ->delimiter(',')
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    run->add_option("--name", run_options.name, "Name of the tenant (default: from the command)")
+        ->type_name("NAME");
+    run->add_flag("--wait", run_options.wait, "Wait until it fits");
+    run->add_option("--timeout", run_options.timeout_seconds,
+                    "With --wait: at most so many seconds")
+        ->type_name("SECONDS");
+    run->add_flag("-q,--quiet", run_options.quiet, "Do not tell what was granted");
+  }
+
+  void add_set() {
+    set = app.add_subcommand("set", "Change a tenant's slice while it runs");
+    set->group("Commands");
+    set->footer(kSetFooter);
+    set->add_option("TENANT", set_options.tenant, "Its number or name, as `divvy ps` shows it")
+        ->required();
+    set->add_option("--gpu", set_options.gpu, "The new share")->type_name("SHARE");
+    set->add_option("--gpu-mem", set_options.memory, "The new limit of its memory")
+        ->type_name("SIZE");
+    set->add_flag("--cap", set_cap, "The share is also the most it gets");
+    set->add_flag("--no-cap", set_no_cap, "It may take what others leave idle");
+    set->add_option("--class", set_options.tenant_class, "latency or batch")->type_name("CLASS");
   }
 
   std::string help() const {
@@ -169,7 +233,8 @@ class Run {
   Run(const Services& services, const Terminal& terminal, std::ostream& out, std::ostream& err)
       : services_(services), terminal_(terminal), out_(out), err_(err) {}
 
-  int operator()(const std::vector<std::string>& arguments) {
+  int operator()(std::vector<std::string> arguments) {
+    take_command(arguments);
     try {
       // CLI11 takes the words from the back.
       line_.app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
@@ -178,6 +243,12 @@ class Run {
     } catch (const CLI::ExtrasError&) {
       const std::vector<std::string> rest = line_.app.remaining(true);
       return usage(rest.empty() ? "too many arguments" : unknown_word(line_, rest.front()));
+    } catch (const CLI::RequiredError& error) {
+      const std::string_view what = error.what();
+      return usage(fmt::format("{} is missing", what.substr(0, what.find(' '))));
+    } catch (const CLI::ConversionError& error) {
+      const std::string_view what = error.what();
+      return usage(escape_for_terminal(what));
     } catch (const CLI::ArgumentMismatch& error) {
       const std::string_view what = error.what();
       return usage(fmt::format("{} needs a value", what.substr(0, what.find(':'))));
@@ -190,11 +261,73 @@ class Run {
 
     if (line_.wants_version) return print("divvy " + services_.version + "\n");
     if (line_.gpus->parsed()) return gpus();
+    if (line_.run->parsed()) return run();
+    if (line_.set->parsed()) return set();
+    if (line_.ps->parsed()) return ps();
+    if (line_.top->parsed()) return top();
     if (line_.version->parsed()) return version();
     return print(line_.help());
   }
 
  private:
+  // The command of `divvy run` begins after "--" or with the first word that is no option, and its
+  // words are its own, to the letter.
+  void take_command(std::vector<std::string>& arguments) {
+    const auto is_run = std::ranges::find(arguments, "run");
+    if (is_run == arguments.end()) return;
+    for (auto word = is_run + 1; word != arguments.end(); ++word) {
+      const bool dashes = *word == "--";
+      if (dashes || !word->starts_with("-")) {
+        line_.run_options.command.assign(dashes ? word + 1 : word, arguments.end());
+        arguments.erase(word, arguments.end());
+        return;
+      }
+      if (takes_value(*word) && word + 1 != arguments.end()) ++word;
+    }
+  }
+
+  bool takes_value(const std::string& word) const {
+    if (word.find('=') != std::string::npos) return false;
+    for (const CLI::App* app : std::initializer_list<const CLI::App*>{line_.run, &line_.app}) {
+      const CLI::Option* option = app->get_option_no_throw(word);
+      if (option != nullptr) return option->get_items_expected_max() > 0;
+    }
+    return false;
+  }
+
+  int run() {
+    RunOptions& options = line_.run_options;
+    if (options.command.empty()) {
+      return usage("no command was given: divvy run --gpu 0.3 -- python train.py");
+    }
+    if (options.timeout_seconds && !options.wait) return usage("--timeout needs --wait");
+    return run_command(Daemon(services_.daemon), options, services_.libraries, err_);
+  }
+
+  int set() {
+    SetOptions& options = line_.set_options;
+    if (line_.set_cap && line_.set_no_cap) return usage("--cap and --no-cap exclude each other");
+    if (line_.set_cap || line_.set_no_cap) options.cap = line_.set_cap;
+    if (!options.gpu && !options.memory && !options.cap && !options.tenant_class) {
+      return usage("nothing to change was named: --gpu, --gpu-mem, --cap, --no-cap or --class");
+    }
+    return change_tenant(Daemon(services_.daemon), options, style_, out_, err_);
+  }
+
+  int ps() {
+    const auto format = parse_output_format(line_.ps_arguments.format, kTenantFormats);
+    if (!format) return usage(format.error().message);
+    return list_tenants(Daemon(services_.daemon),
+                        {.format = *format, .watch = line_.ps_arguments.watch}, style_, out_, err_);
+  }
+
+  int top() {
+    const auto format = parse_output_format(line_.top_arguments.format, kVersionFormats);
+    if (!format) return usage(format.error().message);
+    return watch_tenants(Daemon(services_.daemon),
+                         {.format = *format, .once = line_.top_arguments.once}, style_, out_, err_);
+  }
+
   int gpus() {
     const GpusArguments& arguments = line_.gpus_arguments;
     const auto format = parse_output_format(

@@ -6,19 +6,20 @@
 #include <string>
 #include <vector>
 
+#include "cli/daemon.h"
+#include "cli/exit_codes.h"
 #include "cli/gpus.h"
+#include "cli/run_command.h"
 #include "cli/style.h"
 
 namespace divvy::cli {
-
-constexpr int kExitOk = 0;
-constexpr int kExitError = 1;
-constexpr int kExitUsage = 2;
 
 // What the commands need from the rest of Divvy.
 struct Services {
   std::string version;
   Inventory inventory;
+  Daemon::Options daemon = {};
+  RunLibraries libraries = {};
 };
 
 // `arguments` are those of main without the program's name. Returns the exit status.

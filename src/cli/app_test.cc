@@ -105,7 +105,7 @@ TEST(App, SuggestsTheCommandThatWasMeant) {
 }
 
 TEST(App, ListsTheCommandsWhenNoneIsClose) {
-  EXPECT_TRUE(has(divvy({"frobnicate"}).err, "commands are gpus, version"));
+  EXPECT_TRUE(has(divvy({"frobnicate"}).err, "commands are gpus, run, set, ps, top, version"));
 }
 
 TEST(App, SuggestsTheOptionThatWasMeant) {

@@ -8,12 +8,29 @@ namespace divvy::nvml {
 namespace {
 
 constexpr Query kEveryQuery[] = {
-    Query::kHandle,        Query::kName,         Query::kUuid,         Query::kPci,
-    Query::kMinor,         Query::kCapability,   Query::kMig,          Query::kMemory,
-    Query::kUtilization,   Query::kTemperature,  Query::kSlowdown,     Query::kPower,
-    Query::kPowerLimit,    Query::kMemoryErrors, Query::kRemappedRows, Query::kNearCpus,
-    Query::kNearNumaNodes, Query::kOwnNumaNode,  Query::kDistance,     Query::kNvlinks,
+    Query::kHandle,
+    Query::kName,
+    Query::kUuid,
+    Query::kPci,
+    Query::kMinor,
+    Query::kCapability,
+    Query::kMig,
+    Query::kMemory,
+    Query::kUtilization,
+    Query::kTemperature,
+    Query::kSlowdown,
+    Query::kPower,
+    Query::kPowerLimit,
+    Query::kMemoryErrors,
+    Query::kRemappedRows,
+    Query::kNearCpus,
+    Query::kNearNumaNodes,
+    Query::kOwnNumaNode,
+    Query::kDistance,
+    Query::kNvlinks,
     Query::kEvents,
+    Query::kProcesses,
+    Query::kProcessUtilization,
 };
 
 }  // namespace
@@ -142,6 +159,13 @@ Result<model::MigMode> FakeLibrary::mig_mode(Device device) {
 }
 Result<Memory> FakeLibrary::memory(Device device) {
   return answer(device, Query::kMemory, of(device).memory);
+}
+Result<std::vector<ProcessMemory>> FakeLibrary::processes(Device device) {
+  return answer(device, Query::kProcesses, of(device).processes);
+}
+Result<std::vector<ProcessUtilization>> FakeLibrary::process_utilization(
+    Device device, std::chrono::system_clock::time_point /*since*/) {
+  return answer(device, Query::kProcessUtilization, of(device).process_utilization);
 }
 Result<Utilization> FakeLibrary::utilization(Device device) {
   return answer(device, Query::kUtilization, of(device).utilization);

@@ -44,6 +44,8 @@ enum class Query {
   kDistance,
   kNvlinks,
   kEvents,
+  kProcesses,
+  kProcessUtilization,
 };
 
 // A healthy, idle H200 until the test says otherwise.
@@ -60,6 +62,8 @@ struct FakeGpu {
   std::string pci;
   std::uint32_t minor = 0;
   Memory memory{Bytes(150'754'820'096), Bytes(0), Bytes(0)};
+  std::vector<ProcessMemory> processes;
+  std::vector<ProcessUtilization> process_utilization;
   Utilization utilization;
   std::uint32_t temperature_c = 30;
   std::uint32_t slowdown_c = 92;
@@ -108,6 +112,9 @@ class FakeLibrary : public Library {
   Result<model::ComputeCapability> compute_capability(Device device) override;
   Result<model::MigMode> mig_mode(Device device) override;
   Result<Memory> memory(Device device) override;
+  Result<std::vector<ProcessMemory>> processes(Device device) override;
+  Result<std::vector<ProcessUtilization>> process_utilization(
+      Device device, std::chrono::system_clock::time_point since) override;
   Result<Utilization> utilization(Device device) override;
   Result<std::uint32_t> temperature_c(Device device) override;
   Result<std::uint32_t> slowdown_temperature_c(Device device) override;

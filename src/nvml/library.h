@@ -38,6 +38,18 @@ struct Utilization {
   std::uint32_t memory_percent = 0;  // Time in which device memory was read or written
 };
 
+// A process that has a context on a GPU.
+struct ProcessMemory {
+  std::uint32_t pid = 0;      // As the driver's own pid namespace counts
+  std::optional<Bytes> used;  // Nothing where the driver does not tell
+};
+
+// How busy a process kept a GPU.
+struct ProcessUtilization {
+  std::uint32_t pid = 0;  // As the driver's own pid namespace counts
+  std::uint32_t sm_percent = 0;
+};
+
 struct RemappedRows {
   std::uint32_t correctable = 0;
   std::uint32_t uncorrectable = 0;
@@ -100,6 +112,11 @@ class Library {
   [[nodiscard]] virtual Result<model::MigMode> mig_mode(Device device) = 0;
 
   [[nodiscard]] virtual Result<Memory> memory(Device device) = 0;
+  // Every process with a context on the GPU, also through MPS, each once.
+  [[nodiscard]] virtual Result<std::vector<ProcessMemory>> processes(Device device) = 0;
+  // The latest sample of every process that was busy at all after `since`, each once.
+  [[nodiscard]] virtual Result<std::vector<ProcessUtilization>> process_utilization(
+      Device device, std::chrono::system_clock::time_point since) = 0;
   [[nodiscard]] virtual Result<Utilization> utilization(Device device) = 0;
   [[nodiscard]] virtual Result<std::uint32_t> temperature_c(Device device) = 0;
   // From here on the GPU lowers its clocks to cool down.

@@ -58,3 +58,25 @@ EXPORT nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t, unsigned int size, un
 EXPORT nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t, unsigned int*) {
   return NVML_ERROR_GPU_IS_LOST;
 }
+
+// Forty samples: two processes, one of them twice, places that are empty and one with nonsense.
+EXPORT nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t,
+                                                    nvmlProcessUtilizationSample_t* samples,
+                                                    unsigned int* count,
+                                                    unsigned long long last_seen_us) {
+  constexpr unsigned int kSamples = 40;
+  if (last_seen_us > 1'000'000) return NVML_ERROR_NOT_FOUND;
+  const unsigned int room = *count;
+  *count = kSamples;
+  if (room < kSamples) return NVML_ERROR_INSUFFICIENT_SIZE;
+  for (unsigned int i = 0; i < kSamples; ++i) samples[i] = {};
+  samples[0] = {
+      .pid = 10, .timeStamp = 900'000, .smUtil = 80, .memUtil = 0, .encUtil = 0, .decUtil = 0};
+  samples[1] = {
+      .pid = 10, .timeStamp = 700'000, .smUtil = 20, .memUtil = 0, .encUtil = 0, .decUtil = 0};
+  samples[2] = {
+      .pid = 11, .timeStamp = 900'000, .smUtil = 5, .memUtil = 0, .encUtil = 0, .decUtil = 0};
+  samples[3] = {
+      .pid = 12, .timeStamp = 900'000, .smUtil = ~0U, .memUtil = 0, .encUtil = 0, .decUtil = 0};
+  return NVML_SUCCESS;
+}

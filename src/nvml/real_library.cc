@@ -16,6 +16,8 @@ namespace {
 // Links of the largest GPU there is, and then some: the library refuses numbers beyond its own.
 constexpr unsigned int kMostNvlinks = 64;
 constexpr unsigned int kBitsPerWord = sizeof(unsigned long) * CHAR_BIT;
+// What NVML writes for the memory of a process when it does not know.
+constexpr unsigned long long kNotAvailable = ~0ULL;
 // Room for 8192 processors or NUMA nodes.
 using BitSet = std::array<unsigned long, 8192 / kBitsPerWord>;
 
@@ -152,6 +154,55 @@ class RealLibrary : public Library {
     return Memory{Bytes(before.total), Bytes(0), Bytes(before.used)};
   }
 
+  Result<std::vector<ProcessMemory>> processes(Device device) override {
+    std::vector<nvmlProcessInfo_t> found;
+    // The second version has the layout of the third.
+    const Status listed = list_processes(nvml_.nvmlDeviceGetComputeRunningProcesses_v3 != nullptr
+                                             ? nvml_.nvmlDeviceGetComputeRunningProcesses_v3
+                                             : nvml_.nvmlDeviceGetComputeRunningProcesses_v2,
+                                         device, found);
+    if (!listed) return err(listed.error());
+    // Clients of MPS may be listed only here. A driver without MPS has no such list.
+    (void)list_processes(nvml_.nvmlDeviceGetMPSComputeRunningProcesses_v3, device, found);
+    std::vector<ProcessMemory> result;
+    for (const nvmlProcessInfo_t& info : found) {
+      const bool told = info.usedGpuMemory != kNotAvailable;
+      auto same = std::ranges::find(result, info.pid, &ProcessMemory::pid);
+      if (same == result.end()) same = result.insert(result.end(), {info.pid, std::nullopt});
+      if (told) same->used = std::max(same->used.value_or(Bytes(0)), Bytes(info.usedGpuMemory));
+    }
+    return result;
+  }
+
+  Result<std::vector<ProcessUtilization>> process_utilization(
+      Device device, std::chrono::system_clock::time_point since) override {
+    if (nvml_.nvmlDeviceGetProcessUtilization == nullptr) return err(missing());
+    const auto since_us =
+        std::chrono::duration_cast<std::chrono::microseconds>(since.time_since_epoch()).count();
+    std::vector<nvmlProcessUtilizationSample_t> samples(32);
+    nvmlReturn_t code = NVML_ERROR_INSUFFICIENT_SIZE;
+    for (int attempt = 0; attempt < 8 && code == NVML_ERROR_INSUFFICIENT_SIZE; ++attempt) {
+      if (attempt > 0) samples.resize(samples.size() * 2);
+      auto count = static_cast<unsigned int>(samples.size());
+      code = nvml_.nvmlDeviceGetProcessUtilization(handle(device), samples.data(), &count,
+                                                   static_cast<unsigned long long>(since_us));
+      if (code == NVML_SUCCESS) samples.resize(std::min<std::size_t>(count, samples.size()));
+    }
+    // Nobody was busy.
+    if (code == NVML_ERROR_NOT_FOUND) return std::vector<ProcessUtilization>();
+    if (code != NVML_SUCCESS) return err(to_error(code));
+    std::ranges::sort(samples, {}, &nvmlProcessUtilizationSample_t::timeStamp);
+    std::vector<ProcessUtilization> result;
+    for (const nvmlProcessUtilizationSample_t& sample : samples) {
+      // Drivers leave places of the list empty, and have been seen to write nonsense there.
+      if (sample.pid == 0 || sample.smUtil > 100) continue;
+      auto same = std::ranges::find(result, sample.pid, &ProcessUtilization::pid);
+      if (same == result.end()) same = result.insert(result.end(), {sample.pid, 0});
+      same->sm_percent = sample.smUtil;
+    }
+    return result;
+  }
+
   Result<Utilization> utilization(Device device) override {
     nvmlUtilization_t rates{};
     DIVVY_CHECK_OK(ask(nvml_.nvmlDeviceGetUtilizationRates, handle(device), &rates));
@@ -281,6 +332,26 @@ class RealLibrary : public Library {
     if (code == NVML_SUCCESS) return {};
     const char* words = nvml_.nvmlErrorString != nullptr ? nvml_.nvmlErrorString(code) : nullptr;
     return err(to_error(code, words != nullptr ? words : ""));
+  }
+
+  // Adds to `found`. The list may grow between two calls, so that its size is only a hint.
+  Status list_processes(nvmlReturn_t (*function)(nvmlDevice_t, unsigned int*, nvmlProcessInfo_t*),
+                        Device device, std::vector<nvmlProcessInfo_t>& found) const {
+    if (function == nullptr) return err(missing());
+    std::vector<nvmlProcessInfo_t> infos(32);
+    for (int attempt = 0; attempt < 8; ++attempt) {
+      auto count = static_cast<unsigned int>(infos.size());
+      const nvmlReturn_t code = function(handle(device), &count, infos.data());
+      if (code == NVML_ERROR_INSUFFICIENT_SIZE) {
+        infos.resize(std::max<std::size_t>(count, infos.size()) * 2);
+        continue;
+      }
+      if (code != NVML_SUCCESS) return err(to_error(code));
+      infos.resize(std::min<std::size_t>(count, infos.size()));
+      found.insert(found.end(), infos.begin(), infos.end());
+      return {};
+    }
+    return err(to_error(NVML_ERROR_INSUFFICIENT_SIZE));
   }
 
   // For the many functions whose last argument is where to put one number.

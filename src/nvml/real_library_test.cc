@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "nvml/error.h"
 #include "nvml/library.h"
 
@@ -34,6 +36,7 @@ TEST(RealLibrary, AnswersUnsupportedWhereTheDriverLacksTheFunction) {
   EXPECT_EQ(library->active_nvlinks(device).error().code, ErrorCode::kUnsupported);
   EXPECT_EQ(library->distance(device, device).error().code, ErrorCode::kUnsupported);
   EXPECT_EQ(library->watch_xids({}).error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(library->processes(device).error().code, ErrorCode::kUnsupported);
   EXPECT_EQ(library->mig_mode(device).value(), model::MigMode::kUnsupported);
 }
 
@@ -57,6 +60,22 @@ TEST(RealLibrary, PassesOnThatTheGpuIsLost) {
   const auto power = library->power_mw(library->device(0).value());
   ASSERT_FALSE(power.has_value());
   EXPECT_TRUE(says_gpu_is_lost(power.error()));
+}
+
+TEST(RealLibrary, TakesTheLatestSampleOfEachBusyProcess) {
+  const auto library = old_driver();
+  const Device device = library->device(0).value();
+  const std::chrono::system_clock::time_point start{};
+  // More samples than the first guess has room for; some of them nonsense.
+  const auto busy = library->process_utilization(device, start);
+  ASSERT_TRUE(busy.has_value()) << busy.error().message;
+  ASSERT_EQ(busy->size(), 2U);
+  const auto of = [&busy](std::uint32_t pid) {
+    return std::ranges::find(*busy, pid, &ProcessUtilization::pid)->sm_percent;
+  };
+  EXPECT_EQ(of(10), 80U);
+  EXPECT_EQ(of(11), 5U);
+  EXPECT_TRUE(library->process_utilization(device, start + std::chrono::hours(1))->empty());
 }
 
 TEST(RealLibrary, RefusesAnIndexBeyondTheLastGpu) {

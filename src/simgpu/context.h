@@ -24,8 +24,9 @@ struct Context {
   uint32_t ecc_epoch = 0;          // ECC errors that happened before it was made
   std::unique_ptr<Timeline> timeline;
   int channel = -1;
-  Timeline::Turn turn;     // as of the last look
-  uint64_t cursor_ns = 0;  // its kernels are settled up to here
+  Timeline::Turn turn;       // as of the last look
+  uint64_t cursor_ns = 0;    // its kernels are settled up to here
+  unsigned mps_threads = 0;  // per cent of the GPU that it has to itself; 0: it takes turns
   size_t limits[16] = {};
   CUfunc_cache cache_config = CU_FUNC_CACHE_PREFER_NONE;
 

@@ -29,7 +29,9 @@ set_target_properties(simgpu_cuda PROPERTIES
   OUTPUT_NAME cuda SOVERSION 1
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${DIVVY_SIMGPU_DIR})
 # The engine's thread outlives a dlclose, so the code has to stay.
-target_link_options(simgpu_cuda PRIVATE -Wl,-z,nodelete
+# Like the real driver it calls its own functions, also behind a preloaded library that has the
+# same names.
+target_link_options(simgpu_cuda PRIVATE -Wl,-z,nodelete -Wl,-Bsymbolic
   -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/cuda.map)
 if(NOT DIVVY_SANITIZE)
   target_link_options(simgpu_cuda PRIVATE -Wl,--no-undefined)

@@ -318,6 +318,10 @@ SIMGPU_EXPORT CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attri
   if (static_cast<int>(attribute) <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+  if (attribute == CU_DEVICE_ATTRIBUTE_MPS_ENABLED) {
+    *value = call.driver.over_mps() ? 1 : 0;
+    return CUDA_SUCCESS;
+  }
   const auto constant = constant_attribute(attribute);
   *value = constant ? *constant : spec_attribute(attribute, call.driver.spec(device));
   return CUDA_SUCCESS;

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 
 #include "abi/cuda.h"
 #include "simgpu/manual_clock.h"
+#include "simgpu/mps.h"
 #include "simgpu/state.h"
 
 namespace divvy::simgpu {
@@ -223,6 +225,91 @@ TEST_F(CudaTimeline, SmallKernelsOfTwoStreamsRunTogetherAndLargeOnesDoNot) {
     child.go_on();
     child.expect_success();
   }
+}
+
+// A control daemon of MPS, as far as the driver looks at it.
+class MpsDaemon {
+ public:
+  MpsDaemon() {
+    const auto address = mps_control_address(folder_);
+    EXPECT_TRUE(address &&
+                bind(socket_, reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0 &&
+                listen(socket_, 16) == 0);
+    setenv("CUDA_MPS_PIPE_DIRECTORY", folder_.c_str(), 1);
+  }
+  ~MpsDaemon() {
+    close(socket_);
+    unlink((folder_ + "/control").c_str());
+    rmdir(folder_.c_str());
+    unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+    unsetenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+  }
+
+ private:
+  static std::string make_folder() {
+    char name[] = "/tmp/simgpu-mps-XXXXXX";
+    return mkdtemp(name) == nullptr ? "" : name;
+  }
+
+  std::string folder_ = make_folder();
+  int socket_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+};
+
+TEST_F(CudaTimeline, ClientsOfMpsRunAtTheSameTimeEachOnItsPart) {
+  const MpsDaemon daemon;
+  std::vector<std::unique_ptr<Child>> children;
+  for (const char* threads : {"30", "70"}) {
+    setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", threads, 1);
+    children.push_back(std::make_unique<Child>([](Child& self) {
+      Program program;
+      int enabled = 0;
+      Program::ok(cuDeviceGetAttribute(&enabled, CU_DEVICE_ATTRIBUTE_MPS_ENABLED, 0));
+      EXPECT_EQ(enabled, 1);
+      program.spin(21 * kMs);
+      program.spin(1000 * kMs);
+      self.reach();
+    }));
+    children.back()->await_reached();
+  }
+  advance(0);
+  advance(10 * kMs);
+  EXPECT_EQ(consumed(children[0]->pid()), 3 * kMs);
+  EXPECT_EQ(consumed(children[1]->pid()), 7 * kMs);
+  advance(90 * kMs);
+  EXPECT_EQ(consumed(children[0]->pid()), 30 * kMs);
+  EXPECT_EQ(consumed(children[1]->pid()), 70 * kMs);
+  for (auto& child : children) {
+    child->go_on();
+    child->expect_success();
+  }
+}
+
+TEST_F(CudaTimeline, AKernelOnAPartOfTheGpuTakesLonger) {
+  const MpsDaemon daemon;
+  setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "25", 1);
+  Child child([](Child& self) {
+    Program program;
+    program.spin(5 * kMs);
+    self.reach();
+    EXPECT_EQ(cuStreamQuery(nullptr), CUDA_ERROR_NOT_READY);
+    self.reach();
+    EXPECT_EQ(cuStreamQuery(nullptr), CUDA_SUCCESS);
+  });
+  child.await_reached();
+  advance(20 * kMs - 1);
+  child.go_on();
+  child.await_reached();
+  advance(1);
+  child.go_on();
+  child.expect_success();
+}
+
+TEST_F(CudaTimeline, WithNoDaemonOfMpsProcessesTakeTurns) {
+  setenv("CUDA_MPS_PIPE_DIRECTORY", "/nonexistent", 1);
+  auto children = queue_kernels({100 * kMs, 100 * kMs});
+  unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+  advance(40 * kMs);
+  EXPECT_EQ(consumed(children[0]->pid()) + consumed(children[1]->pid()), 40 * kMs);
 }
 
 TEST_F(CudaTimeline, TwoProcessesShareTheGpuInSlices) {

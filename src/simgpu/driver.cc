@@ -9,6 +9,7 @@
 #include "simgpu/fault.h"
 #include "simgpu/graph.h"
 #include "simgpu/memory.h"
+#include "simgpu/mps.h"
 
 namespace divvy::simgpu {
 namespace {
@@ -87,6 +88,7 @@ CUresult Driver::init() {
   if (visible_.empty()) return CUDA_ERROR_NO_DEVICE;
   slot_ = state_->claim_slot();
   if (slot_ < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+  mps_threads_ = mps_client_threads().value_or(0);
   memory_ = new Memory();
   graphs_ = new Graphs();
   engine_ = std::make_unique<Engine>(*state_, slot_, mutex_);
@@ -110,6 +112,7 @@ CUresult Driver::create_context(CUdevice device, unsigned flags, bool primary, C
   auto* context = new Context();
   context->device = device;
   context->primary = primary;
+  context->mps_threads = mps_threads_;
   context->flags = flags;
   context->id = next_id_++;
   context->version = 3020;

@@ -41,6 +41,7 @@ class Driver {
   Shared& shared() { return state_->shared(); }
   Engine& engine() { return *engine_; }
   int slot() const { return slot_; }
+  bool over_mps() const { return mps_threads_ != 0; }
   std::mutex& mutex() { return mutex_; }
   MemoryMap& map() { return map_; }
   Memory& memory() { return *memory_; }
@@ -88,6 +89,7 @@ class Driver {
   SharedState* state_ = nullptr;
   std::unique_ptr<Engine> engine_;
   int slot_ = -1;
+  unsigned mps_threads_ = 0;  // Context::mps_threads of every context here
   std::vector<int> visible_;
   std::vector<PrimaryContext> primary_;
   std::unordered_set<const Context*> contexts_;

@@ -235,12 +235,23 @@ uint64_t Engine::known_work(Context& context) {
   return work;
 }
 
+// How long a kernel takes in a context whose part of the GPU may be small.
+uint64_t Engine::duration(const Context& context, uint64_t cost_ns) {
+  if (context.mps_threads == 0) return cost_ns;
+  return (cost_ns * 100 + context.mps_threads - 1) / context.mps_threads;
+}
+
 // Fills a window with the kernels that are ready in it, in order of time.
 Timeline::Standing Engine::fill_window(Context& context, const GpuWindow& window) {
   uint64_t t = std::max(window.start_ns, context.cursor_ns);
   uint64_t busy_from = kNever;
   const auto account = [&](uint64_t until) {
-    if (busy_from != kNever) context.timeline->account(context.channel, slot_, busy_from, until);
+    if (busy_from != kNever) {
+      // A part of the GPU that is busy counts as that part of the time.
+      const uint64_t busy = until - busy_from;
+      const uint64_t used = context.mps_threads == 0 ? busy : busy * context.mps_threads / 100;
+      context.timeline->account(context.channel, slot_, busy_from, busy_from + used);
+    }
     busy_from = kNever;
   };
   // A kernel that costs nothing may run at the very end, hence the second condition.
@@ -259,7 +270,7 @@ Timeline::Standing Engine::fill_window(Context& context, const GpuWindow& window
         next = std::min(next, ready);
       } else if (filled == 0 || filled + op->width <= 1000) {
         stream->running = true;
-        stream->remaining_ns = op->cost_ns;
+        stream->remaining_ns = duration(context, op->cost_ns);
         filled += op->width;
       }
     }
@@ -302,6 +313,13 @@ bool Engine::run_kernels(Context& context, uint64_t now) {
   // Nothing to run and nothing to give back.
   if (!ready && !context.turn.owning && !context.turn.waiting) return false;
   bool moved = false;
+  if (context.mps_threads != 0) {
+    // Its part of the GPU is always its own: one window without end.
+    const uint64_t before = context.cursor_ns;
+    const uint64_t done = completed_;
+    context.turn.owning = fill_window(context, {before, now}).work_ns > 0;
+    return context.cursor_ns != before || completed_ != done;
+  }
   const uint64_t work = ready ? known_work(context) : 0;
   context.turn =
       context.timeline->take_turn(context.channel, ready, work, now, [&](const GpuWindow& window) {
@@ -397,7 +415,7 @@ Engine::NextLook Engine::next_look(uint64_t now) {
         const uint64_t target = stream->visible_prefix_ns.empty()
                                     ? stream->prefix_ns
                                     : stream->visible_prefix_ns.front();
-        at = now + front_work(*stream) + (target > head ? target - head : 0);
+        at = now + front_work(*stream) + duration(*context, target > head ? target - head : 0);
       }
       earliest = std::min({earliest, at, now + kBusyTickNs});
     }

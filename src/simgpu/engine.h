@@ -60,6 +60,7 @@ class Engine {
   bool settle(uint64_t now);
   bool advance_context(Context& context, uint64_t now);
   bool run_kernels(Context& context, uint64_t now);
+  static uint64_t duration(const Context& context, uint64_t cost_ns);
   Timeline::Standing fill_window(Context& context, const GpuWindow& window);
   bool step_instant(Stream& stream, uint64_t now);
   Op* front(Stream& stream);

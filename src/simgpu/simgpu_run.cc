@@ -38,6 +38,12 @@ std::string with_folder_first(const std::string& folder) {
   return before ? folder + ":" + *before : folder;
 }
 
+// The driver's programs lie beside its libraries.
+std::string path_with_programs(const std::string& libraries) {
+  return libraries +
+         "/bin:" + process_environment()("PATH").value_or("/usr/local/bin:/usr/bin:/bin");
+}
+
 [[noreturn]] void become(const std::vector<std::string>& command, const sigset_t& mask) {
   sigprocmask(SIG_SETMASK, &mask, nullptr);
   std::vector<char*> words;
@@ -127,6 +133,7 @@ int run_command(const Source& source, const std::vector<std::string>& command, s
     return kFailed;
   }
   setenv("LD_LIBRARY_PATH", with_folder_first(folder).c_str(), 1);
+  setenv("PATH", path_with_programs(folder).c_str(), 1);
   const int status = run_and_follow(command, err);
   if (!shared) SharedState::remove(own.state);
   return status;
@@ -142,6 +149,7 @@ int env_command(const Source& source, std::ostream& out, std::ostream& err) {
   }
   const Environment environment = process_environment();
   out << "export LD_LIBRARY_PATH=" << quoted(with_folder_first(folder)) << "\n";
+  out << "export PATH=" << quoted(path_with_programs(folder)) << "\n";
   out << "export DIVVY_SIM_STATE=" << quoted(state_path(environment)) << "\n";
   if (const auto config = environment("DIVVY_SIM_CONFIG")) {
     out << "unset DIVVY_SIM_GPUS\nexport DIVVY_SIM_CONFIG=" << quoted(*config) << "\n";

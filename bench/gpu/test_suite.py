@@ -1,0 +1,118 @@
+"""The whole bench with sleeping workloads and stand-ins for divvy, gpuload and MPS."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+DIVVY = """#!/bin/sh
+command=$1; shift
+echo "$command $*" >> "$DIVVY_TEST_CALLS"
+case $command in
+run) while [ "$1" != -- ]; do shift; done; shift; exec "$@" ;;
+ps) echo '{"tenants": []}' ;;
+set) [ -z "$DIVVY_TEST_REFUSE_SET" ] || { echo "no live change" >&2; exit 1; } ;;
+esac
+"""
+
+GPULOAD = """#!/bin/sh
+case "$*" in
+*--family*) echo '{"families": [{"bytes": 4026531840, "stopped": "refused", "error": "x"}]}' ;;
+*--pairs*) echo '{"alloc_free_pair_ns": {"p50": 9000}}' ;;
+*) echo '{"flavours": [{"launch": "plain", "cpu_ns_mean": 3400}]}' ;;
+esac
+"""
+
+MPS = """#!/bin/sh
+if [ "$1" = -d ]; then echo "start $CUDA_MPS_PIPE_DIRECTORY" >> "$DIVVY_TEST_CALLS"
+else read word rest; echo "mps $word" >> "$DIVVY_TEST_CALLS"; fi
+"""
+
+
+class Bench(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.calls = self.folder / "calls"
+        self.out = self.folder / "out"
+        self.program("divvy-9/bin/divvy", DIVVY)
+        self.program("divvy-9/bin/gpuload", GPULOAD)
+        self.program("path/nvidia-cuda-mps-control", MPS)
+        self.dist = self.folder / "divvy-9.tar.gz"
+        with tarfile.open(self.dist, "w:gz") as archive:
+            archive.add(self.folder / "divvy-9", "divvy-9")
+
+    def program(self, name, text):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def bench(self, *words, **variables):
+        environment = {**os.environ, "DIVVY_BENCH_WORKLOADS": "sleeping",
+                       "DIVVY_TEST_CALLS": str(self.calls), "PYTHONDONTWRITEBYTECODE": "1",
+                       "PATH": f"{self.folder / 'path'}:{os.environ['PATH']}", **variables}
+        done = subprocess.run(
+            [sys.executable, str(HERE / "run"), "--dist", str(self.dist), "--out", str(self.out),
+             "--window", "0.08", "--commit", "c0ffee", *words],
+            env=environment, capture_output=True, text=True, timeout=240, check=False)
+        return done, json.loads((self.out / "results.json").read_text())
+
+    def test_every_case_is_measured_in_every_way(self):
+        done, results = self.bench()
+        self.assertEqual(results["failures"], [], done.stdout + done.stderr)
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(results["environment"]["commit"], "c0ffee")
+        self.assertEqual(set(results["pair"]), {"native", "mps", "divvy", "divvy_mps"})
+        self.assertEqual(set(results["latency"]),
+                         {"alone", "native", "mps_priority", "mps_threads", "divvy"})
+        self.assertEqual([len(r) for r in results["four"].values()], [4, 4, 4])
+        self.assertEqual(set(results["caps"]["resnet"]), {"0.25", "0.5", "0.75"})
+        self.assertEqual(set(results["shim"]), {"resnet", "gemm", "graph", "gpt2"})
+        self.assertEqual(len(results["families"]), 10)
+        self.assertIn("| two resnets, 30/70 |", (self.out / "table.md").read_text())
+        for picture in ("shares.png", "latency.png", "jitter.png"):
+            self.assertTrue((self.out / picture).exists())
+        calls = self.calls.read_text()
+        self.assertIn("--gpu 0.4 --gpu-mem 24GiB --class latency", calls)
+        self.assertIn("--gpu 0.7 --gpu-mem 24GiB --mode mps", calls)
+        self.assertIn("--gpu 0.25 --cap", calls)
+        self.assertEqual(calls.count("mps quit"), 1)
+
+    def test_a_failing_workload_is_written_down_and_the_rest_goes_on(self):
+        done, results = self.bench("--cases", "caps", DIVVY_BENCH_BREAK="gemm")
+        self.assertEqual(done.returncode, 1)
+        self.assertTrue(any("gemm was told to fail" in f["error"] for f in results["failures"]))
+        self.assertIn("RuntimeError", results["failures"][0]["stderr"])
+        self.assertEqual(set(results["caps"]), {"resnet", "graph"})
+        self.assertIn("## What failed", (self.out / "table.md").read_text())
+
+    def test_where_a_live_change_is_refused_a_new_tenant_takes_its_place(self):
+        _, results = self.bench("--cases", "shim,caps", DIVVY_TEST_REFUSE_SET="1")
+        self.assertEqual(set(results["caps"]["resnet"]), {"0.25", "0.5", "0.75"})
+        self.assertIn("no live change", results["failures"][0]["stderr"])
+        self.assertIn("run --gpu 0.25 --gpu-mem 24GiB --cap", self.calls.read_text())
+
+    def test_no_step_begins_after_the_time_is_over(self):
+        done, results = self.bench("--cases", "pair", "--budget", "0")
+        self.assertEqual({f["error"] for f in results["failures"]}, {"out of time"})
+        self.assertEqual(results["pair"], {})
+        self.assertEqual(done.returncode, 1)
+
+    def test_results_can_be_drawn_again(self):
+        self.bench("--cases", "pair")
+        again = self.folder / "again"
+        done = subprocess.run([sys.executable, str(HERE / "run"), "--out", str(again), "--redraw",
+                               str(self.out / "results.json")], timeout=60, check=False)
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual((again / "table.md").read_text(), (self.out / "table.md").read_text())
+
+
+if __name__ == "__main__":
+    unittest.main()

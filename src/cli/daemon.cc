@@ -1,0 +1,162 @@
+#include "cli/daemon.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/json.hpp>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/text.h"
+#include "cli/exit_codes.h"
+#include "net/http.h"
+
+extern char** environ;
+
+namespace divvy::cli {
+namespace {
+
+namespace json = boost::json;
+
+// A daemon that is started from inside a tenant is none of it.
+bool is_for_tenants_only(std::string_view entry) {
+  for (const std::string_view name :
+       {"LD_PRELOAD=", "DIVVY_SOCKET=", "CUDA_VISIBLE_DEVICES=", "CUDA_MPS_"}) {
+    if (entry.starts_with(name)) return true;
+  }
+  return false;
+}
+
+std::string read_all(int fd) {
+  std::string text;
+  char buffer[4096];
+  for (ssize_t got = 0; (got = ::read(fd, buffer, sizeof buffer)) != 0;) {
+    if (got > 0) text.append(buffer, static_cast<std::size_t>(got));
+    if (got < 0 && errno != EINTR) break;
+  }
+  return text;
+}
+
+json::object parse_object(const std::string& body) {
+  boost::system::error_code code;
+  json::value value = json::parse(body, code);
+  if (code || !value.is_object()) return {};
+  return value.as_object();
+}
+
+std::string text_in(const json::object& object, std::string_view name) {
+  const json::value* value = object.if_contains(name);
+  return value != nullptr && value->is_string() ? std::string(value->as_string()) : "";
+}
+
+}  // namespace
+
+Result<Reply> Daemon::ask(const std::string& method, const std::string& path,
+                          const std::string& body,
+                          std::optional<std::chrono::milliseconds> timeout) const {
+  DIVVY_TRY(response, net::http_request(options_.socket,
+                                        {.method = method, .path = path, .query = {}, .body = body},
+                                        timeout));
+  if (response.status == 503) {
+    return err(ErrorCode::kUnavailable, "divvyd is busy with too many callers; try again");
+  }
+  return Reply{response.status, std::move(response.body)};
+}
+
+bool Daemon::running() const { return ask("GET", "/v1/node").has_value(); }
+
+Status Daemon::check_kind() const {
+  DIVVY_TRY(reply, ask("GET", "/v1/node"));
+  const json::object node = parse_object(reply.body);
+  const json::value* simulated = node.if_contains("simulated");
+  if (simulated == nullptr || !simulated->is_bool() || simulated->as_bool() == options_.simulated) {
+    return {};
+  }
+  return err(ErrorCode::kFailedPrecondition,
+             "the divvyd at {} has {} GPUs, but {}.\nSet DIVVY_RUN_DIR to another folder for {}.",
+             options_.socket.string(), options_.simulated ? "this machine's own" : "simulated",
+             options_.simulated ? "DIVVY_SIM_... asks for simulated ones"
+                                : "nothing in the environment asks for those",
+             options_.simulated ? "a daemon with simulated ones" : "one with the real ones");
+}
+
+Status Daemon::start() const {
+  std::error_code code;
+  if (!std::filesystem::exists(options_.program, code)) {
+    return err(ErrorCode::kNotFound,
+               "no divvyd runs, and there is none at {} to start; install Divvy again",
+               options_.program.string());
+  }
+  std::vector<char*> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (!is_for_tenants_only(*entry)) environment.push_back(*entry);
+  }
+  environment.push_back(nullptr);
+  std::string program = options_.program.string();
+  std::string flag = "--background";
+  char* arguments[] = {program.data(), flag.data(), nullptr};
+  int pipe[2];
+  if (::pipe2(pipe, O_CLOEXEC) != 0) {
+    return err(ErrorCode::kResourceExhausted, "no pipe: {}", std::strerror(errno));
+  }
+  // What it says is ours to tell, and only when it matters.
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, pipe[1], STDERR_FILENO);
+  pid_t pid = 0;
+  const int failed =
+      ::posix_spawn(&pid, program.c_str(), &actions, nullptr, arguments, environment.data());
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::close(pipe[1]);
+  const std::string words = failed == 0 ? read_all(pipe[0]) : "";
+  ::close(pipe[0]);
+  if (failed != 0) {
+    return err(ErrorCode::kIo, "{} could not be started: {}", program, std::strerror(failed));
+  }
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+  // Somebody else may have started one at the same moment; theirs is as good, once it is ready.
+  const bool another = WIFEXITED(status) && WEXITSTATUS(status) == 3;
+  for (int attempt = 0; another && attempt < 100; ++attempt) {
+    if (running()) return {};
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return err(ErrorCode::kUnavailable, "divvyd could not be started: {}",
+             trim(words.empty() ? "it did not say why" : words));
+}
+
+std::string problem_text(const Reply& reply) {
+  const json::object problem = parse_object(reply.body);
+  std::string text = text_in(problem, "detail");
+  if (text.empty()) text = fmt::format("divvyd answered with status {}", reply.status);
+  const std::string advice = text_in(problem, "advice");
+  if (!advice.empty()) text += ".\n" + advice;
+  return text;
+}
+
+int problem_exit(const Reply& reply) {
+  switch (reply.status) {
+    case 403:
+      return kExitDenied;
+    case 404:
+      return kExitNotFound;
+    case 504:
+      return kExitWaitedTooLong;
+    default:
+      return kExitError;
+  }
+}
+
+std::string no_daemon_text(const Error& error) {
+  if (error.code != ErrorCode::kUnavailable) return error.message;
+  return error.message + "\nNobody holds a slice then. `divvy run` starts a divvyd by itself.";
+}
+
+}  // namespace divvy::cli

@@ -1,0 +1,56 @@
+// The daemon of this machine as the commands speak with it: JSON over its Unix socket. Runs on the
+// main thread.
+#pragma once
+
+#include <boost/json/fwd.hpp>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+
+namespace divvy::cli {
+
+// One answer: the status and, whatever it is, a JSON object.
+struct Reply {
+  int status = 0;
+  std::string body;
+  [[nodiscard]] bool ok() const { return status >= 200 && status < 300; }
+};
+
+class Daemon {
+ public:
+  struct Options {
+    std::filesystem::path socket;
+    std::filesystem::path program;  // divvyd, to be started where none runs
+    bool simulated = false;         // The environment asks for simulated GPUs
+  };
+  explicit Daemon(Options options) : options_(std::move(options)) {}
+
+  // kUnavailable when none runs.
+  [[nodiscard]] Result<Reply> ask(
+      const std::string& method, const std::string& path, const std::string& body = {},
+      std::optional<std::chrono::milliseconds> timeout = std::chrono::seconds(30)) const;
+
+  [[nodiscard]] bool running() const;
+  // Starts one in the background and waits until it is ready.
+  [[nodiscard]] Status start() const;
+  // The one that runs is about the same kind of GPUs, real or simulated, as this environment.
+  [[nodiscard]] Status check_kind() const;
+  [[nodiscard]] const Options& options() const { return options_; }
+
+ private:
+  Options options_;
+};
+
+// The sentence in a reply that is no success, and the exit status that belongs to it.
+[[nodiscard]] std::string problem_text(const Reply& reply);
+[[nodiscard]] int problem_exit(const Reply& reply);
+
+// What a command says when no daemon runs and it does not start one.
+[[nodiscard]] std::string no_daemon_text(const Error& error);
+
+}  // namespace divvy::cli

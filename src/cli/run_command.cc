@@ -1,0 +1,226 @@
+#include "cli/run_command.h"
+
+#include <unistd.h>
+
+#include <boost/json.hpp>
+#include <cerrno>
+#include <cstring>
+#include <ostream>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/exit_codes.h"
+
+extern char** environ;
+
+namespace divvy::cli {
+namespace {
+
+namespace json = boost::json;
+
+json::object parse_object(const std::string& text) {
+  boost::system::error_code code;
+  json::value value = json::parse(text, code);
+  return !code && value.is_object() ? value.as_object() : json::object{};
+}
+
+std::string_view text_of(const json::object& object, std::string_view name) {
+  const json::value* value = object.if_contains(name);
+  return value != nullptr && value->is_string() ? std::string_view(value->as_string())
+                                                : std::string_view();
+}
+
+std::uint64_t number_of(const json::object& object, std::string_view name) {
+  const json::value* value = object.if_contains(name);
+  boost::system::error_code code;
+  const auto number = value != nullptr ? value->to_number<std::uint64_t>(code) : 0;
+  return code ? 0 : number;
+}
+
+Share share_of(const json::object& object, std::string_view name) {
+  return Share(static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(number_of(object, name), Share::kMaxThousandths)));
+}
+
+void set(std::vector<std::string>& environment, const std::string& name, const std::string& value) {
+  const std::string start = name + "=";
+  std::erase_if(environment, [&](const std::string& entry) { return entry.starts_with(start); });
+  environment.push_back(start + value);
+}
+
+std::string get(const std::vector<std::string>& environment, const std::string& name) {
+  const std::string start = name + "=";
+  for (const std::string& entry : environment) {
+    if (entry.starts_with(start)) return entry.substr(start.size());
+  }
+  return {};
+}
+
+// `first` in front of a list with ':' between its parts, and nowhere else in it.
+std::string in_front(const std::string& first, const std::string& list) {
+  std::string result = first;
+  for (const std::string_view part : split(list, ':')) {
+    if (!part.empty() && part != first) result += fmt::format(":{}", part);
+  }
+  return result;
+}
+
+std::vector<std::string> present_environment() {
+  std::vector<std::string> result;
+  for (char** entry = environ; *entry != nullptr; ++entry) result.emplace_back(*entry);
+  return result;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+std::string request_body(const RunOptions& options, bool wait) {
+  json::object body{{"gpu", options.gpu},
+                    {"cap", options.cap},
+                    {"class", options.tenant_class},
+                    {"mode", options.mode},
+                    {"command", escape_for_terminal(joined(options.command))},
+                    {"wait", wait}};
+  if (options.memory) body["memory"] = *options.memory;
+  if (!options.name.empty()) body["name"] = options.name;
+  if (!options.devices.empty()) body["devices"] = json::value_from(options.devices);
+  if (options.timeout_seconds) body["timeoutSeconds"] = *options.timeout_seconds;
+  return json::serialize(body);
+}
+
+std::string granted_text(const json::object& grant) {
+  std::string text = fmt::format("divvy: {} has", text_of(grant, "name"));
+  const json::value* slices = grant.if_contains("slices");
+  if (slices == nullptr || !slices->is_array()) return text + " a slice\n";
+  const char* between = " ";
+  for (const json::value& item : slices->as_array()) {
+    const json::object& slice = item.as_object();
+    const json::object& gpu = slice.at("gpu").as_object();
+    text +=
+        fmt::format("{}{} of GPU {} ({}) with {}", between,
+                    to_string(share_of(slice, "shareThousandths")), number_of(gpu, "index"),
+                    text_of(gpu, "model"), humanize(Bytes(number_of(slice, "memoryLimitBytes"))));
+    between = ", ";
+  }
+  return text + "\n";
+}
+
+// Becomes the command. Returns the exit status when that is impossible.
+int become(const std::vector<std::string>& command, const std::vector<std::string>& environment,
+           std::ostream& err) {
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  std::vector<char*> variables;
+  for (const std::string& entry : environment)
+    variables.push_back(const_cast<char*>(entry.c_str()));
+  variables.push_back(nullptr);
+  err << std::flush;
+  ::execvpe(arguments[0], arguments.data(), variables.data());
+  const int reason = errno;
+  err << "divvy: " << escape_for_terminal(command[0]) << ": "
+      << (reason == ENOENT ? "no such command" : std::strerror(reason)) << "\n";
+  return reason == ENOENT ? kExitNoSuchCommand : kExitCannotRun;
+}
+
+}  // namespace
+
+std::vector<std::string> command_environment(const std::vector<std::string>& present,
+                                             const std::string& grant_environment,
+                                             const RunLibraries& libraries) {
+  std::vector<std::string> result = present;
+  for (const auto& entry : parse_object(grant_environment)) {
+    if (entry.value().is_string()) {
+      set(result, std::string(entry.key()), std::string(entry.value().as_string()));
+    }
+  }
+  // The dynamic linker also takes spaces between libraries; we write only colons.
+  set(result, "LD_PRELOAD", in_front(libraries.shim.string(), get(result, "LD_PRELOAD")));
+  if (!libraries.simgpu.empty()) {
+    set(result, "LD_LIBRARY_PATH",
+        in_front(libraries.simgpu.string(), get(result, "LD_LIBRARY_PATH")));
+  }
+  return result;
+}
+
+std::string holders_text(const std::string& no_fit_document) {
+  const json::object document = parse_object(no_fit_document);
+  const json::value* gpus = document.if_contains("gpus");
+  if (gpus == nullptr || !gpus->is_array()) return {};
+  std::string text;
+  for (const json::value& item : gpus->as_array()) {
+    const json::object& gpu = item.as_object();
+    text += fmt::format("  GPU {} {}\n", number_of(gpu, "index"), text_of(gpu, "reason"));
+    const json::value* holders = gpu.if_contains("holders");
+    if (holders == nullptr || !holders->is_array()) continue;
+    for (const json::value& entry : holders->as_array()) {
+      const json::object& holder = entry.as_object();
+      text += fmt::format("    {} of {} holds {} GPU, {}: {}\n", text_of(holder, "tenant"),
+                          text_of(holder, "user"), to_string(share_of(holder, "shareThousandths")),
+                          humanize(Bytes(number_of(holder, "memoryLimitBytes"))),
+                          text_of(holder, "command"));
+    }
+  }
+  return text;
+}
+
+int run_command(const Daemon& daemon, const RunOptions& options, const RunLibraries& libraries,
+                std::ostream& err) {
+  const auto fail = [&err](const std::string& message, int status) {
+    err << "divvy: " << message << "\n";
+    return status;
+  };
+  std::error_code code;
+  if (!std::filesystem::exists(libraries.shim, code)) {
+    return fail(libraries.shim.string() + " is missing; install Divvy again", kExitError);
+  }
+  if (libraries.shim.string().find_first_of(" :") != std::string::npos) {
+    return fail("the path " + libraries.shim.string() +
+                    " has a space or colon in it, which the dynamic linker cannot preload; install "
+                    "Divvy elsewhere",
+                kExitError);
+  }
+  if (!daemon.running()) {
+    if (const Status started = daemon.start(); !started) {
+      return fail(started.error().message, kExitError);
+    }
+    err << "divvy: started divvyd in the background (its socket is "
+        << daemon.options().socket.string() << ")\n";
+  }
+  if (const Status same = daemon.check_kind(); !same) return fail(same.error().message, kExitError);
+
+  auto reply = daemon.ask("POST", "/v1/tenants", request_body(options, false));
+  if (!reply) return fail(reply.error().message, kExitError);
+  if (reply->status == 409 && parse_object(reply->body).contains("gpus")) {
+    err << "divvy: " << problem_text(*reply) << "\n" << holders_text(reply->body);
+    if (!options.wait) return kExitNoFit;
+    err << "divvy: waiting for a place\n" << std::flush;
+    reply = daemon.ask("POST", "/v1/tenants", request_body(options, true), std::nullopt);
+    if (!reply) return fail(reply.error().message, kExitError);
+  }
+  if (!reply->ok()) {
+    if (reply->status == 422) {
+      err << "divvy: " << problem_text(*reply) << "\n" << holders_text(reply->body);
+      return kExitError;
+    }
+    return fail(problem_text(*reply), problem_exit(*reply));
+  }
+
+  const json::object grant = parse_object(reply->body);
+  const json::value* environment = grant.if_contains("environment");
+  const std::vector<std::string> present = present_environment();
+  if (!get(present, "CUDA_VISIBLE_DEVICES").empty() && get(present, "DIVVY_SOCKET").empty()) {
+    err << "divvy: CUDA_VISIBLE_DEVICES is replaced by the slice's GPUs; choose them with "
+           "--device\n";
+  }
+  if (!options.quiet && ::isatty(STDERR_FILENO) != 0) err << granted_text(grant);
+  const int status = become(
+      options.command,
+      command_environment(present, environment ? json::serialize(*environment) : "{}", libraries),
+      err);
+  (void)daemon.ask("DELETE", fmt::format("/v1/tenants/{}", number_of(grant, "id")));
+  return status;
+}
+
+}  // namespace divvy::cli

@@ -1,0 +1,49 @@
+// The command `divvy run`: takes a slice and becomes the command that is to use it. Runs on the
+// main thread; on success it does not return, because the process goes on as that command.
+#pragma once
+
+#include <filesystem>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/daemon.h"
+#include "cli/style.h"
+
+namespace divvy::cli {
+
+struct RunOptions {
+  std::string gpu = "1";
+  std::optional<std::string> memory;
+  bool cap = false;
+  std::string tenant_class = "batch";
+  std::string mode = "timeslice";
+  std::vector<std::string> devices;
+  std::string name;
+  bool wait = false;
+  std::optional<std::uint32_t> timeout_seconds;
+  bool quiet = false;
+  std::vector<std::string> command;
+};
+
+// The libraries that a tenant's programs load.
+struct RunLibraries {
+  std::filesystem::path shim;    // libdivvy.so
+  std::filesystem::path simgpu;  // The folder of the simulated driver; empty for real GPUs
+};
+
+// The environment of the command as NAME=VALUE: the present one, with what the grant says (a JSON
+// object of texts) and the libraries put in front. Pure.
+[[nodiscard]] std::vector<std::string> command_environment(const std::vector<std::string>& present,
+                                                           const std::string& grant_environment,
+                                                           const RunLibraries& libraries);
+
+// Who holds what, for people: the lines under "does not fit".
+[[nodiscard]] std::string holders_text(const std::string& no_fit_document);
+
+// The exit status, when there was nothing to become.
+[[nodiscard]] int run_command(const Daemon& daemon, const RunOptions& options,
+                              const RunLibraries& libraries, std::ostream& err);
+
+}  // namespace divvy::cli

@@ -1,0 +1,58 @@
+#include "driver.h"
+
+#include <cstdlib>
+#include <utility>
+
+namespace divvy {
+namespace {
+
+// The variable by which the environment asks for simulated GPUs, or null.
+const char* simulation_request() {
+  for (const char* name : {"DIVVY_SIM_GPUS", "DIVVY_SIM_CONFIG", "DIVVY_SIM_STATE"}) {
+    const char* value = std::getenv(name);
+    if (value != nullptr && *value != '\0') return name;
+  }
+  return nullptr;
+}
+
+// The simulated driver ships with Divvy, at the same place relative to the program when installed
+// and in the build tree.
+Result<std::filesystem::path> simulated_nvml(const char* request) {
+  std::error_code code;
+  auto library = installation() / "lib/divvy/simgpu/libnvidia-ml.so.1";
+  if (!std::filesystem::exists(library, code)) {
+    return err(ErrorCode::kFailedPrecondition,
+               "{} asks for simulated GPUs, but the simulated driver is not at {}.\n"
+               "Install Divvy again, or unset {} to see this machine's own GPUs.",
+               request, library.string(), request);
+  }
+  return library;
+}
+
+}  // namespace
+
+std::filesystem::path installation() {
+  std::error_code code;
+  return std::filesystem::read_symlink("/proc/self/exe", code).parent_path().parent_path();
+}
+
+bool wants_simulated_gpus() { return simulation_request() != nullptr; }
+
+Result<std::unique_ptr<nvml::Library>> open_driver() {
+  nvml::OpenOptions options;
+  if (const char* request = simulation_request()) {
+    DIVVY_TRY(library, simulated_nvml(request));
+    options = {.path = library.string(), .simulated = true};
+  }
+  auto nvml = nvml::open(options);
+  if (!nvml && options.simulated) {
+    // To advise installing a driver would be wrong here; the simulated one has told why on its own.
+    return err(ErrorCode::kFailedPrecondition,
+               "the simulated GPUs could not be started ({}).\n"
+               "Look at the DIVVY_SIM_... variables: DIVVY_SIM_GPUS=4 makes four H200s.",
+               nvml.error().message);
+  }
+  return nvml;
+}
+
+}  // namespace divvy

@@ -1,0 +1,21 @@
+// The driver that the programs use: this machine's own, or the simulated one when the environment
+// asks for it. Composition shared by `divvy` and `divvyd`.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "base/result.h"
+#include "nvml/library.h"
+
+namespace divvy {
+
+// The folder that holds bin/ and lib/divvy/, both when installed and in the build tree.
+[[nodiscard]] std::filesystem::path installation();
+
+// Does the environment ask for simulated GPUs?
+[[nodiscard]] bool wants_simulated_gpus();
+
+[[nodiscard]] Result<std::unique_ptr<nvml::Library>> open_driver();
+
+}  // namespace divvy

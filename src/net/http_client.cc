@@ -1,0 +1,84 @@
+#include <sys/socket.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <utility>
+
+#include "net/http.h"
+
+namespace divvy::net {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using Protocol = asio::local::stream_protocol;
+
+constexpr std::size_t kMaxAnswer = 64U << 20U;
+
+Error to_error(const boost::system::error_code& code, const std::filesystem::path& socket) {
+  if (code == beast::error::timeout) {
+    return {ErrorCode::kTimeout,
+            fmt::format("divvyd at {} did not answer in time", socket.string())};
+  }
+  if (code == boost::system::errc::permission_denied) {
+    return {ErrorCode::kPermissionDenied,
+            fmt::format("you may not speak with the divvyd at {}", socket.string())};
+  }
+  return {ErrorCode::kUnavailable,
+          fmt::format("no divvyd answers at {}: {}", socket.string(), code.message())};
+}
+
+}  // namespace
+
+Result<HttpResponse> http_request(const std::filesystem::path& socket, const HttpRequest& request,
+                                  std::optional<std::chrono::milliseconds> timeout) {
+  try {
+    asio::io_context context(1);
+    beast::basic_stream<Protocol> stream(context);
+    boost::system::error_code code;
+    const std::string path = socket.string();
+    if (path.size() >= sizeof(sockaddr_un::sun_path)) {
+      return err(ErrorCode::kInvalidArgument, "the socket path {} is too long", path);
+    }
+    stream.socket().connect(Protocol::endpoint(path), code);
+    if (code) return err(to_error(code, socket));
+
+    http::request<http::string_body> message(http::string_to_verb(request.method), request.path,
+                                             11);
+    message.set(http::field::host, "divvyd");
+    message.set(http::field::content_type, "application/json");
+    message.body() = request.body;
+    message.keep_alive(false);
+    message.prepare_payload();
+
+    if (timeout) {
+      stream.expires_after(*timeout);
+    } else {
+      stream.expires_never();
+    }
+    beast::flat_buffer buffer;
+    http::response_parser<http::string_body> parser;
+    parser.body_limit(kMaxAnswer);
+    http::async_write(stream, message, [&](boost::system::error_code result, std::size_t) {
+      code = result;
+      // A server that refuses may answer before it has read everything.
+      if (code && code != boost::system::errc::broken_pipe) return;
+      http::async_read(stream, buffer, parser,
+                       [&](boost::system::error_code read, std::size_t) { code = read; });
+    });
+    context.run();
+    if (code) return err(to_error(code, socket));
+    HttpResponse answer;
+    answer.status = static_cast<int>(parser.get().result_int());
+    answer.content_type = std::string(parser.get()[http::field::content_type]);
+    answer.body = std::move(parser.get().body());
+    return answer;
+  } catch (const std::exception& error) {
+    return err(ErrorCode::kInternal, "the request to {} failed: {}", socket.string(), error.what());
+  }
+}
+
+}  // namespace divvy::net

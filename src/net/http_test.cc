@@ -1,0 +1,158 @@
+#include "net/http.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <future>
+#include <thread>
+
+namespace divvy::net {
+namespace {
+
+class Http : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "divvy-http-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    options_.socket = folder_ / "socket";
+  }
+  void TearDown() override {
+    server_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+
+  void serve(HttpHandler handler) {
+    auto made = HttpServer::create(options_, std::move(handler));
+    ASSERT_TRUE(made.has_value()) << made.error().message;
+    server_ = *std::move(made);
+  }
+
+  Result<HttpResponse> send(const std::string& method, const std::string& path,
+                            const std::string& body = {}) const {
+    return http_request(options_.socket,
+                        {.method = method, .path = path, .query = {}, .body = body},
+                        std::chrono::seconds(30));
+  }
+
+  // A connection for bytes that no client would send.
+  int connect() const {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    options_.socket.string().copy(address.sun_path, sizeof address.sun_path - 1);
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    EXPECT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    return fd;
+  }
+
+  std::filesystem::path folder_;
+  HttpServerOptions options_;
+  std::unique_ptr<HttpServer> server_;
+};
+
+TEST_F(Http, CarriesARequestAndItsAnswer) {
+  serve([](const HttpRequest& request, const Caller& caller) {
+    EXPECT_EQ(caller.pid(), ::getpid());
+    EXPECT_EQ(caller.uid(), ::geteuid());
+    return HttpResponse{
+        201, "text/plain",
+        request.method + " " + request.path + "?" + request.query + " " + request.body};
+  });
+  const auto answer = send("PATCH", "/v1/x?a=b", "hello");
+  ASSERT_TRUE(answer.has_value()) << answer.error().message;
+  EXPECT_EQ(answer->status, 201);
+  EXPECT_EQ(answer->content_type, "text/plain");
+  EXPECT_EQ(answer->body, "PATCH /v1/x?a=b hello");
+}
+
+TEST_F(Http, SaysThatNobodyListens) {
+  const auto answer = send("GET", "/");
+  ASSERT_FALSE(answer.has_value());
+  EXPECT_EQ(answer.error().code, ErrorCode::kUnavailable);
+}
+
+TEST_F(Http, RefusesABodyThatIsTooLarge) {
+  options_.max_body = 1000;
+  serve([](const HttpRequest&, const Caller&) { return HttpResponse{}; });
+  const auto answer = send("POST", "/", std::string(5000, 'x'));
+  if (answer) {
+    EXPECT_EQ(answer->status, 413);
+  }
+  EXPECT_EQ(send("POST", "/", std::string(1000, 'x'))->status, 200);
+}
+
+TEST_F(Http, SurvivesGarbageAndHalfRequests) {
+  options_.patience = std::chrono::milliseconds(200);
+  serve([](const HttpRequest&, const Caller&) { return HttpResponse{}; });
+  for (const char* bytes : {"\x16\x03\x01", "GET", "GET / HTTP/1.1\r\nContent-Length: 5\r\n\r\nab",
+                            "POST / HTTP/9.9\r\n\r\n", "\r\n\r\n\r\n"}) {
+    const int fd = connect();
+    (void)!::write(fd, bytes, strlen(bytes));
+    // The server hangs up, at once or when its patience is over.
+    char buffer[4096];
+    while (::read(fd, buffer, sizeof buffer) > 0) {
+    }
+    ::close(fd);
+  }
+  EXPECT_EQ(send("GET", "/")->status, 200);
+}
+
+TEST_F(Http, TurnsAwayMoreCallersThanItCanServe) {
+  options_.max_connections = 2;
+  std::promise<void> release;
+  const std::shared_future<void> released = release.get_future().share();
+  std::atomic<int> inside{0};
+  serve([&](const HttpRequest&, const Caller&) {
+    ++inside;
+    released.wait();
+    return HttpResponse{};
+  });
+  auto first = std::async(std::launch::async, [&] { return send("GET", "/")->status; });
+  auto second = std::async(std::launch::async, [&] { return send("GET", "/")->status; });
+  while (inside < 2) std::this_thread::yield();
+  EXPECT_EQ(send("GET", "/")->status, 503);
+  release.set_value();
+  EXPECT_EQ(first.get(), 200);
+  EXPECT_EQ(second.get(), 200);
+}
+
+TEST_F(Http, TellsAHandlerThatItsCallerIsGone) {
+  const int never = ::eventfd(0, 0);
+  std::promise<Caller::Wait> outcome;
+  std::promise<void> inside;
+  serve([&](const HttpRequest&, const Caller& caller) {
+    inside.set_value();
+    outcome.set_value(caller.wait_for(never, std::chrono::milliseconds(-1)));
+    return HttpResponse{};
+  });
+  const int fd = connect();
+  constexpr std::string_view kRequest = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+  ASSERT_EQ(::write(fd, kRequest.data(), kRequest.size()), static_cast<ssize_t>(kRequest.size()));
+  inside.get_future().wait();
+  ::close(fd);
+  EXPECT_EQ(outcome.get_future().get(), Caller::Wait::kGone);
+  ::close(never);
+}
+
+TEST_F(Http, EndsWhileAHandlerWaits) {
+  const int never = ::eventfd(0, 0);
+  std::promise<void> inside;
+  serve([&](const HttpRequest&, const Caller& caller) {
+    inside.set_value();
+    EXPECT_EQ(caller.wait_for(never, std::chrono::milliseconds(-1)), Caller::Wait::kGone);
+    return HttpResponse{};
+  });
+  auto client = std::async(std::launch::async, [&] { return send("GET", "/").has_value(); });
+  inside.get_future().wait();
+  server_.reset();
+  EXPECT_FALSE(client.get());
+  ::close(never);
+}
+
+}  // namespace
+}  // namespace divvy::net

@@ -1,0 +1,333 @@
+#include "node/gpu_schedule.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace divvy::node {
+namespace {
+
+// A sleep of the daemon itself must not become a debt of whoever happened to run.
+constexpr std::uint64_t kLongestStepNs = 100'000'000;
+// The cycle is short while gaps were left for more than a tenth of about this long.
+constexpr std::uint64_t kGapMemoryNs = 200'000'000;
+constexpr double kManyGaps = 0.1;
+constexpr std::uint64_t kFirstExcuseNs = 5'000'000;
+constexpr std::uint64_t kLongestExcuseNs = 500'000'000;
+
+double part(std::uint32_t share) { return std::max(share, 1u) / 1000.0; }
+
+}  // namespace
+
+GpuSchedule::Seat GpuSchedule::add(const SliceTerms& terms) {
+  const auto free =
+      std::find_if(seats_.begin(), seats_.end(), [](const Place& place) { return !place.used; });
+  const auto seat = static_cast<Seat>(free - seats_.begin());
+  if (free == seats_.end()) seats_.emplace_back();
+  Place& place = seats_[seat];
+  place = {};
+  place.used = true;
+  place.terms = terms;
+  place.bucket_ns = static_cast<double>(tuning_.cap_burst_ns);
+  place.credit_ns = burst(place);
+  place.wanted_at = now_;
+  return seat;
+}
+
+void GpuSchedule::change(Seat seat, const SliceTerms& terms) {
+  Place& place = seats_[seat];
+  DIVVY_CHECK(place.used, "seat {} is nobody's", seat);
+  if (terms.capped && !place.terms.capped) {
+    place.bucket_ns = static_cast<double>(tuning_.cap_burst_ns);
+    place.throttled = false;
+  }
+  place.terms = terms;
+  place.credit_ns = std::min(place.credit_ns, burst(place));
+}
+
+void GpuSchedule::remove(Seat seat) {
+  seats_[seat] = {};
+  if (holder_ == seat) holder_ = kNobody;
+}
+
+double GpuSchedule::burst(const Place& place) const {
+  return static_cast<double>(tuning_.latency_burst_ns) * part(place.terms.share);
+}
+
+std::uint32_t GpuSchedule::batch_ns() const {
+  const bool latency = std::any_of(seats_.begin(), seats_.end(), [](const Place& place) {
+    return place.used && place.terms.tenant_class == TenantClass::kLatency;
+  });
+  return static_cast<std::uint32_t>(latency ? tuning_.batch_beside_latency_ns : tuning_.batch_ns);
+}
+
+void GpuSchedule::step(std::uint64_t now_ns, const std::vector<Seen>& seen) {
+  DIVVY_CHECK(seen.size() == seats_.size(), "{} were seen, {} have a seat", seen.size(),
+              seats_.size());
+  const std::uint64_t dt = started_ && now_ns > now_ ? std::min(now_ns - now_, kLongestStepNs) : 0;
+  started_ = true;
+  now_ = std::max(now_, now_ns);
+  for (std::size_t i = 0; i < seats_.size(); ++i) {
+    Place& place = seats_[i];
+    if (!place.used) continue;
+    place.seen = seen[i];
+    // Between two batches it is at its open gate for a moment; that is no pause.
+    place.runs = place.seen.running || (place.runs && place.seen.waiting && place.gate.open);
+    if (place.seen.wants) place.wanted_at = now_;
+    if (!place.seen.starved) place.fed_at = now_;
+  }
+  notice_gaps(dt);
+  charge(dt);
+  refill(dt);
+  watch_unused_leases(now_);
+  choose_gated(now_);
+  admit();
+  choose_open(now_);
+  choose_next();
+}
+
+void GpuSchedule::notice_gaps(std::uint64_t dt) {
+  const bool gap = std::any_of(seats_.begin(), seats_.end(), [](const Place& place) {
+    return place.used && place.gate.gated && place.seen.starved;
+  });
+  const double weight = std::min(1.0, static_cast<double>(dt) / kGapMemoryNs);
+  gaps_ += weight * ((gap ? 1.0 : 0.0) - gaps_);
+}
+
+// What was seen now is taken to have been so since the last step. A tenant whose batch waits for
+// the CPU is charged only when nobody else could have used the GPU meanwhile.
+void GpuSchedule::charge(std::uint64_t dt) {
+  const auto runs = [](const Place& place) { return place.used && place.gate.gated && place.runs; };
+  // A latency-class tenant that got on the GPU has pushed the others off it in mid-batch.
+  const bool pushed = std::any_of(seats_.begin(), seats_.end(), [&](const Place& place) {
+    return runs(place) && place.terms.tenant_class == TenantClass::kLatency && !place.overdrawn;
+  });
+  const auto works = [&](const Place& place) {
+    return runs(place) && !place.seen.starved &&
+           (!pushed || place.terms.tenant_class == TenantClass::kLatency);
+  };
+  auto working = std::count_if(seats_.begin(), seats_.end(), works);
+  const bool all_starved = working == 0;
+  if (all_starved) working = std::count_if(seats_.begin(), seats_.end(), runs);
+  const double each =
+      working == 0 ? 0
+                   : static_cast<double>(dt) / (over_mps() ? 1.0 : static_cast<double>(working));
+  for (Place& place : seats_) {
+    if (!place.used) continue;
+    if (place.seen.wants && !place.seen.running && !place.gate.open) {
+      place.account.waited_ns += dt;
+      if (place.throttled) place.account.capped_ns += dt;
+    }
+    if (!(all_starved ? runs(place) : works(place))) continue;
+    place.account.used_ns += static_cast<std::uint64_t>(each);
+    place.virtual_ns += each / part(place.terms.share);
+    place.bucket_ns -= each;
+    place.credit_ns -= each;
+  }
+}
+
+void GpuSchedule::refill(std::uint64_t dt) {
+  for (Place& place : seats_) {
+    if (!place.used) continue;
+    const double gained = static_cast<double>(dt) * part(place.terms.share);
+    const auto full = static_cast<double>(tuning_.cap_burst_ns);
+    place.bucket_ns = std::min(place.bucket_ns + gained, full);
+    place.credit_ns = std::min(place.credit_ns + gained, burst(place));
+    // Once spent, it takes turns like everybody for a while: an overdrawn tenant that came back at
+    // once would interrupt the others at every request.
+    if (place.credit_ns <= 0) place.overdrawn = true;
+    if (place.credit_ns >= burst(place) / 4) place.overdrawn = false;
+    if (!place.terms.capped) {
+      place.throttled = false;
+    } else if (place.bucket_ns <= 0) {
+      place.throttled = true;
+    } else if (place.bucket_ns >= full) {
+      place.throttled = false;
+    }
+  }
+}
+
+// A tenant that says it has work and does not run although its gate is open (its process lies, its
+// context is broken, its driver hangs) is passed over for a while, longer each time.
+void GpuSchedule::watch_unused_leases(std::uint64_t now) {
+  for (Place& place : seats_) {
+    if (!place.used || !place.gate.gated) continue;
+    if (place.seen.running || !place.seen.wants || !place.gate.open) {
+      place.opened_at = now;
+      if (place.seen.running) place.excuse_ns = 0;
+      place.has_run = place.has_run || place.seen.running;
+      continue;
+    }
+    const bool others = std::any_of(seats_.begin(), seats_.end(), [&](const Place& other) {
+      return other.used && &other != &place && other.seen.wants;
+    });
+    const bool busy = std::any_of(seats_.begin(), seats_.end(),
+                                  [](const Place& other) { return other.seen.running; });
+    // While another's long kernel runs on, it is no fault of this one that it does not.
+    if (busy) place.opened_at = now;
+    // What it put in before it was gated may stand before its first batch.
+    const std::uint64_t patience = place.has_run ? tuning_.patience_ns : tuning_.first_patience_ns;
+    if (!others || now - place.opened_at < patience) continue;
+    place.has_run = true;
+    place.excuse_ns = std::clamp(place.excuse_ns * 2, kFirstExcuseNs, kLongestExcuseNs);
+    place.excused_until = now + place.excuse_ns;
+    place.opened_at = now;
+  }
+}
+
+// Who comes to contend (again) has saved nothing up while it did not, and owes nothing for what it
+// ran meanwhile that nobody else wanted.
+void GpuSchedule::admit() {
+  for (Place& place : seats_) {
+    const bool contended = place.contends;
+    place.contends = contends(place);
+    if (contended || !place.contends) continue;
+    std::optional<double> least;
+    for (const Place& other : seats_) {
+      if (&other == &place || !other.contends) continue;
+      least = std::min(least.value_or(other.virtual_ns), other.virtual_ns);
+    }
+    if (!least.has_value()) continue;
+    place.virtual_ns = std::max(place.virtual_ns, *least - static_cast<double>(tuning_.cycle_ns));
+  }
+}
+
+// Gates cost a little, so whoever has the GPU to itself runs without. At most one tenant does: two
+// without gates would not see each other.
+void GpuSchedule::choose_gated(std::uint64_t now) {
+  const bool mps = over_mps();
+  for (Place& place : seats_) {
+    if (!place.used) continue;
+    bool gated = place.terms.capped;
+    bool active = now - place.wanted_at < tuning_.idle_ns || !place.gate.gated;
+    for (const Place& other : seats_) {
+      if (&other == &place || !other.used || !other.seen.present) continue;
+      const bool latency = other.terms.tenant_class == TenantClass::kLatency ||
+                           place.terms.tenant_class == TenantClass::kLatency;
+      if (mps) {
+        gated = gated || latency;
+        continue;
+      }
+      const bool other_active = now - other.wanted_at < tuning_.idle_ns || !other.gate.gated;
+      gated = gated || latency || other_active || !active;
+    }
+    if (gated && !place.gate.gated) {
+      place.wanted_at = now;
+      place.has_run = false;
+    }
+    place.gate.gated = gated;
+  }
+}
+
+bool GpuSchedule::contends(const Place& place) const {
+  return place.used && place.gate.gated && place.seen.wants && !place.throttled &&
+         place.excused_until <= now_;
+}
+
+bool GpuSchedule::backlogged(const Place& place) const {
+  return contends(place) && (place.seen.waiting || (place.seen.running && !place.seen.starved));
+}
+
+bool GpuSchedule::first_class(const Place& place) const {
+  return place.used && place.gate.gated && !place.throttled &&
+         place.terms.tenant_class == TenantClass::kLatency && !place.overdrawn;
+}
+
+bool GpuSchedule::over_mps() const {
+  return std::any_of(seats_.begin(), seats_.end(),
+                     [](const Place& place) { return place.used && place.terms.mps; });
+}
+
+void GpuSchedule::set_open(Place& place, bool open, std::uint64_t now) {
+  if (open) place.due_since = 0;
+  if (open && !place.gate.open) {
+    place.opened_at = now;
+    if (place.seen.wants) ++place.account.leases;
+  }
+  place.gate.open = open;
+}
+
+void GpuSchedule::choose_open(std::uint64_t now) {
+  // One that only waits for its CPU does not keep the others off the GPU for long.
+  const auto urgent = [&](const Place& place) {
+    return first_class(place) && contends(place) && now - place.fed_at < tuning_.starve_ns;
+  };
+  if (std::any_of(seats_.begin(), seats_.end(), urgent)) {
+    for (Place& place : seats_) {
+      if (place.used) set_open(place, !place.gate.gated || first_class(place), now);
+    }
+    return;
+  }
+  const auto contenders = std::count_if(seats_.begin(), seats_.end(),
+                                        [this](const Place& place) { return contends(place); });
+  const bool backlog = std::any_of(seats_.begin(), seats_.end(),
+                                   [this](const Place& place) { return backlogged(place); });
+  if (contenders >= 2 && backlog && !over_mps()) return take_turns(now);
+  if (contenders == 0) holder_ = kNobody;
+  for (Place& place : seats_) {
+    if (place.used) set_open(place, !place.gate.gated || !place.throttled, now);
+  }
+}
+
+// The holder goes on until it is ahead of the one that is furthest behind by half a cycle. So a
+// turn is in proportion to the share, and one that had to stop early (it waited for its CPU, or for
+// an answer) is given the rest later.
+void GpuSchedule::take_turns(std::uint64_t now) {
+  std::size_t behind = kNobody;
+  std::uint64_t shares = 0;
+  for (std::size_t i = 0; i < seats_.size(); ++i) {
+    if (contends(seats_[i])) shares += std::max(seats_[i].terms.share, 1u);
+    if (!backlogged(seats_[i])) continue;
+    if (behind == kNobody || seats_[i].virtual_ns < seats_[behind].virtual_ns) behind = i;
+  }
+  const double lead = static_cast<double>(cycle_ns()) * 500.0 / static_cast<double>(shares);
+  const bool goes_on = holder_ != kNobody && backlogged(seats_[holder_]) &&
+                       seats_[holder_].virtual_ns <= seats_[behind].virtual_ns + lead;
+  if (!goes_on) holder_ = behind;
+  // What others have begun runs to its end first, unless that takes long.
+  const auto runs_on = [this](const Place& place) {
+    return place.used && &place != &seats_[holder_] && place.seen.running && !place.seen.starved;
+  };
+  Place& holder = seats_[holder_];
+  if (holder.gate.open) holder.due_since = 0;
+  if (!holder.gate.open && holder.due_since == 0) holder.due_since = now;
+  const bool drained = !std::any_of(seats_.begin(), seats_.end(), runs_on);
+  const bool opens = holder.gate.open || drained || now - holder.due_since >= tuning_.drain_ns;
+  for (std::size_t i = 0; i < seats_.size(); ++i) {
+    Place& place = seats_[i];
+    if (!place.used) continue;
+    // The gate of a latency-class tenant that wants nothing now stays open: its next request does
+    // not wait for us.
+    const bool ready = first_class(place) && !place.seen.wants;
+    set_open(place, !place.gate.gated || (i == holder_ && opens) || ready, now);
+  }
+}
+
+std::uint64_t GpuSchedule::cycle_ns() const {
+  return gaps_ > kManyGaps ? tuning_.short_cycle_ns : tuning_.cycle_ns;
+}
+
+void GpuSchedule::choose_next() {
+  next_in_ns_.reset();
+  std::size_t present = 0;
+  bool wants = false;
+  bool tight = false;
+  for (const Place& place : seats_) {
+    if (!place.used || !place.gate.gated) continue;
+    ++present;
+    wants = wants || place.seen.wants;
+    tight = tight || (place.seen.wants && place.terms.capped) ||
+            place.terms.tenant_class == TenantClass::kLatency;
+  }
+  const auto contenders = std::count_if(seats_.begin(), seats_.end(), [](const Place& place) {
+    return place.used && place.gate.gated && place.seen.wants;
+  });
+  if (wants) {
+    next_in_ns_ = tight || contenders >= 2 ? tuning_.poll_ns : tuning_.calm_poll_ns;
+  } else if (present >= 2) {
+    // Somebody may soon have been idle for long enough to let another run without gates.
+    next_in_ns_ = tuning_.idle_ns / 2;
+  }
+}
+
+}  // namespace divvy::node

@@ -1,0 +1,244 @@
+#include "node/gpu_schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "node/gpu_model.h"
+
+namespace divvy::node {
+namespace {
+
+constexpr std::uint64_t kMs = 1'000'000;
+constexpr std::uint64_t kSecond = 1'000'000'000;
+// One point of a hundred, in thousandths.
+constexpr double kPoint = 10;
+
+SliceTerms share(std::uint32_t thousandths) { return {.share = thousandths}; }
+SliceTerms cap(std::uint32_t thousandths) { return {.share = thousandths, .capped = true}; }
+SliceTerms latency(std::uint32_t thousandths) {
+  return {.share = thousandths, .tenant_class = TenantClass::kLatency};
+}
+
+// Named loads: what a launch-bound, a long-kernel, a graph and a mixed program look like to the
+// schedule.
+const Program kSmallKernels{.kernel_ns = 10'000, .cpu_ns = 4'000};
+const Program kLongKernels{.kernel_ns = 50 * kMs, .cpu_ns = 10'000};
+const Program kGraphs{.kernel_ns = 1'800'000, .cpu_ns = 10'000};
+const Program kSynchronizing{.kernel_ns = 60'000, .cpu_ns = 5'000, .kernels_per_sync = 400};
+const Program kLaunchBound{.kernel_ns = 5'000, .cpu_ns = 8'000};
+
+TEST(GpuSchedule, WhoIsAloneRunsWithoutGates) {
+  GpuModel gpu;
+  gpu.add(kSmallKernels, share(300));
+  gpu.run(100 * kMs);
+  gpu.mark();
+  gpu.run(kSecond);
+  EXPECT_FALSE(gpu.schedule.gate(0).gated);
+  EXPECT_NEAR(gpu.share(0), 1000, kPoint);
+  EXPECT_FALSE(gpu.schedule.next_in_ns().has_value()) << "nothing to watch";
+}
+
+class Caps : public testing::TestWithParam<std::uint32_t> {};
+
+TEST_P(Caps, HoldWithinAPointForEveryKindOfLoad) {
+  for (const Program& program : {kSmallKernels, kLongKernels, kGraphs, kSynchronizing}) {
+    GpuModel gpu;
+    gpu.add(program, cap(GetParam()));
+    gpu.run(kSecond);
+    gpu.mark();
+    gpu.run(20 * kSecond);
+    EXPECT_NEAR(gpu.share(0), GetParam(), kPoint) << "kernels of " << program.kernel_ns << " ns";
+  }
+}
+
+TEST_P(Caps, BurstNoMoreThanAFewMilliseconds) {
+  GpuModel gpu;
+  gpu.add({.kernel_ns = 50'000, .cpu_ns = 4'000, .kernels_per_sync = 1'000'000}, cap(GetParam()));
+  gpu.run(100 * kMs);
+  EXPECT_NEAR(gpu.share(0), GetParam(), 5 * kPoint);
+}
+
+INSTANTIATE_TEST_SUITE_P(From10To90Percent, Caps,
+                         testing::Values(100, 200, 300, 400, 500, 600, 700, 800, 900));
+
+class Pairs : public testing::TestWithParam<std::uint32_t> {};
+
+TEST_P(Pairs, GetTheirSharesWithinAPointAndLoseLittle) {
+  const std::uint32_t first = GetParam();
+  for (const Program& program : {kSmallKernels, kGraphs, kSynchronizing}) {
+    GpuModel gpu;
+    gpu.add(program, share(first));
+    gpu.add(program, share(1000 - first));
+    gpu.run(kSecond);
+    gpu.mark();
+    gpu.run(20 * kSecond);
+    const double sum = gpu.share(0) + gpu.share(1);
+    EXPECT_GE(sum, 980) << "kernels of " << program.kernel_ns << " ns";
+    EXPECT_NEAR(gpu.share(0) / sum * 1000, first, kPoint);
+    // One that waits for its results every 24 ms also loses the hand-overs at each of them.
+    const double lost = program.kernels_per_sync == 0 ? kPoint : 1.2 * kPoint;
+    EXPECT_GE(gpu.share(0), first - lost);
+    EXPECT_GE(gpu.share(1), 1000 - first - lost);
+  }
+}
+
+TEST_P(Pairs, OfLongAndShortKernelsGetTheirShares) {
+  const std::uint32_t first = GetParam();
+  GpuModel gpu;
+  gpu.switch_ns = 0;
+  gpu.add(kLongKernels, share(first));
+  gpu.add(kSmallKernels, share(1000 - first));
+  gpu.run(kSecond);
+  gpu.mark();
+  gpu.run(30 * kSecond);
+  // Who of the two is first when a kernel of 50 ms outlasts its turn is the hardware's decision.
+  EXPECT_NEAR(gpu.share(0), first, 2 * kPoint);
+  EXPECT_NEAR(gpu.share(1), 1000 - first, 2 * kPoint);
+}
+
+INSTANTIATE_TEST_SUITE_P(From10To90Percent, Pairs,
+                         testing::Values(100, 200, 300, 400, 500, 600, 700, 800, 900));
+
+TEST(GpuSchedule, FourTenantsGet10203040) {
+  GpuModel gpu;
+  for (const std::uint32_t part : {100u, 200u, 300u, 400u}) gpu.add(kSmallKernels, share(part));
+  gpu.run(kSecond);
+  gpu.mark();
+  gpu.run(20 * kSecond);
+  double sum = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_GE(gpu.share(i), 100.0 * static_cast<double>(i + 1) - kPoint);
+    sum += gpu.share(i);
+  }
+  EXPECT_GE(sum, 975);
+}
+
+TEST(GpuSchedule, UnusedComputeGoesToWhoCanUseIt) {
+  GpuModel gpu;
+  // Wants a tenth of the GPU at most: 1 ms of work, then 9 ms of nothing.
+  gpu.add({.kernel_ns = 50'000, .cpu_ns = 4'000, .kernels_per_sync = 20, .pause_ns = 9 * kMs},
+          share(700));
+  gpu.add(kSmallKernels, share(300));
+  gpu.run(kSecond);
+  gpu.mark();
+  gpu.run(10 * kSecond);
+  EXPECT_GE(gpu.share(1), 850);
+  EXPECT_GE(gpu.share(0) + gpu.share(1), 950);
+}
+
+TEST(GpuSchedule, LaunchBoundTenantsFillEachOthersGaps) {
+  GpuModel gpu;
+  gpu.switch_ns = 20'000;
+  gpu.add(kLaunchBound, share(500));  // alone it would use 5/8 of the GPU
+  gpu.add(kLaunchBound, share(500));
+  gpu.run(kSecond);
+  gpu.mark();
+  gpu.run(10 * kSecond);
+  EXPECT_GE(gpu.share(0), 312) << "at least half of what it does alone";
+  EXPECT_GE(gpu.share(1), 312);
+  EXPECT_GE(gpu.share(0) + gpu.share(1), 930) << "alone each would use 625";
+}
+
+TEST(GpuSchedule, LatencyClassRunsAtOnceAndTrainingGetsTheRest) {
+  GpuModel gpu;
+  // A request of 1.8 ms every 5 ms.
+  gpu.add({.kernel_ns = 1'800'000, .cpu_ns = 1'000, .kernels_per_sync = 1, .pause_ns = 3'200'000},
+          latency(400));
+  gpu.add(kSmallKernels, share(600));
+  gpu.run(kSecond);
+  gpu.mark();
+  const std::uint64_t before = gpu.tenants[0].kernels_done;
+  gpu.tenants[0].longest_wait_ns = 0;
+  gpu.run(10 * kSecond);
+  const double requests = static_cast<double>(gpu.tenants[0].kernels_done - before);
+  EXPECT_GE(requests, 10e9 / 5.8e6) << "each is late by little more than a batch";
+  EXPECT_LE(gpu.tenants[0].longest_wait_ns, kMs);
+  EXPECT_GE(gpu.share(1), 560);
+}
+
+TEST(GpuSchedule, LatencyClassBeyondItsShareDoesNotTakeAnothersGuarantee) {
+  GpuModel gpu;
+  gpu.add(kGraphs, latency(300));  // wants everything, all the time
+  gpu.add(kSmallKernels, share(700));
+  gpu.run(2 * kSecond);
+  gpu.mark();
+  gpu.run(20 * kSecond);
+  EXPECT_GE(gpu.share(1), 700 - 2 * kPoint);
+  EXPECT_GE(gpu.share(0), 250);
+}
+
+TEST(GpuSchedule, ALatencyTenantThatStopsInMidBatchDoesNotKeepTheOthersOff) {
+  GpuSchedule schedule;
+  const auto stopped = schedule.add(latency(500));
+  const auto other = schedule.add(share(500));
+  std::vector<GpuSchedule::Seen> seen(2);
+  seen[stopped] = {.present = true, .wants = true, .running = true, .starved = true};
+  seen[other] = {.present = true, .wants = true, .waiting = true};
+  for (std::uint64_t now = kMs; now < 10 * kMs; now += kMs / 10) schedule.step(now, seen);
+  EXPECT_TRUE(schedule.gate(other).open);
+}
+
+TEST(GpuSchedule, ATenantThatNeverUsesItsLeaseCostsTheOthersLittle) {
+  GpuModel gpu;
+  gpu.add({.kernel_ns = 50'000, .cpu_ns = 4'000, .hangs = true}, share(500));
+  gpu.add(kSmallKernels, share(500));
+  gpu.run(5 * kSecond);
+  gpu.mark();
+  gpu.run(10 * kSecond);
+  EXPECT_GE(gpu.share(1), 950);
+}
+
+TEST(GpuSchedule, NobodyStarvesBesideManyOthers) {
+  GpuModel gpu;
+  gpu.add(kSmallKernels, share(10));
+  for (int i = 0; i < 9; ++i) gpu.add(kSmallKernels, share(110));
+  gpu.run(kSecond);
+  gpu.mark();
+  gpu.run(20 * kSecond);
+  EXPECT_GE(gpu.share(0), 8);
+}
+
+TEST(GpuSchedule, ANewShareTakesEffectWhileEverybodyRuns) {
+  GpuModel gpu;
+  gpu.add(kSmallKernels, share(300));
+  gpu.add(kSmallKernels, share(700));
+  gpu.run(2 * kSecond);
+  gpu.schedule.change(0, share(700));
+  gpu.schedule.change(1, share(300));
+  gpu.run(kSecond);
+  gpu.mark();
+  gpu.run(10 * kSecond);
+  EXPECT_NEAR(gpu.share(0), 700, 2 * kPoint);
+}
+
+TEST(GpuSchedule, WhoComesBackAfterALongIdleTimeHasSavedNothingUp) {
+  GpuModel gpu;
+  gpu.add({.kernel_ns = 50'000, .cpu_ns = 4'000, .kernels_per_sync = 1000, .pause_ns = 3 * kSecond},
+          share(500));
+  gpu.add(kSmallKernels, share(500));
+  gpu.run(10 * kSecond);
+  // 50 ms of work, at half speed when the other wants the GPU too.
+  EXPECT_LE(gpu.tenants[1].longest_wait_ns, 80 * kMs);
+}
+
+TEST(GpuSchedule, OverMpsOnlyTheLatencyClassAndCapsCloseGates) {
+  GpuSchedule schedule;
+  const auto a = schedule.add({.share = 300, .mps = true});
+  const auto b = schedule.add({.share = 700, .mps = true});
+  std::vector<GpuSchedule::Seen> seen(
+      2, {.present = true, .wants = true, .running = true, .waiting = true});
+  schedule.step(kMs, seen);
+  EXPECT_FALSE(schedule.gate(a).gated);
+  EXPECT_FALSE(schedule.gate(b).gated);
+  schedule.change(a, {.share = 300, .tenant_class = TenantClass::kLatency, .mps = true});
+  schedule.step(2 * kMs, seen);
+  schedule.step(3 * kMs, seen);
+  EXPECT_TRUE(schedule.gate(a).open);
+  EXPECT_TRUE(schedule.gate(b).gated);
+  EXPECT_FALSE(schedule.gate(b).open);
+}
+
+}  // namespace
+}  // namespace divvy::node

@@ -1,0 +1,124 @@
+#include "node/house.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+
+namespace divvy::node {
+namespace {
+
+Status make_folder(const std::filesystem::path& folder, mode_t mode) {
+  std::error_code code;
+  std::filesystem::create_directories(folder.parent_path(), code);
+  if (::mkdir(folder.c_str(), mode) == 0) {
+    ::chmod(folder.c_str(), mode);  // Whatever the umask
+    return {};
+  }
+  const int reason = errno;
+  struct stat status{};
+  if (reason != EEXIST || ::stat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
+    return err(ErrorCode::kIo, "the folder {} could not be made: {}", folder.string(),
+               std::strerror(reason));
+  }
+  // In a folder of somebody else, others could put their sockets in place of ours.
+  if (status.st_uid != ::geteuid()) {
+    return err(ErrorCode::kPermissionDenied,
+               "the folder {} belongs to another user; name one of your own with --run-dir or "
+               "DIVVY_RUN_DIR",
+               folder.string());
+  }
+  return {};
+}
+
+}  // namespace
+
+Status make_folders(const std::filesystem::path& run, const std::filesystem::path& state) {
+  DIVVY_CHECK_OK(make_folder(run, ::geteuid() == 0 ? 0755 : 0700));
+  return make_folder(state, 0700);
+}
+
+Result<UniqueFd> lock_run_folder(const std::filesystem::path& run) {
+  const std::filesystem::path path = run / "divvyd.lock";
+  UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file) {
+    return err(ErrorCode::kIo, "{} could not be opened: {}", path.string(), std::strerror(errno));
+  }
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    std::string pid = "unknown";
+    std::ifstream(path) >> pid;
+    return err(ErrorCode::kAlreadyExists,
+               "a divvyd (pid {}) runs in {} already; use that one, stop it, or choose another "
+               "folder with --run-dir",
+               pid, run.string());
+  }
+  const std::string pid = std::to_string(::getpid()) + "\n";
+  if (::ftruncate(file.get(), 0) != 0 ||
+      ::pwrite(file.get(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
+    return err(ErrorCode::kIo, "{} could not be written: {}", path.string(), std::strerror(errno));
+  }
+  return file;
+}
+
+Result<Background> Background::enter(const std::filesystem::path& log_file) {
+  int pipe[2];
+  if (::pipe2(pipe, O_CLOEXEC) != 0) {
+    return err(ErrorCode::kResourceExhausted, "no pipe: {}", std::strerror(errno));
+  }
+  UniqueFd reading(pipe[0]);
+  UniqueFd writing(pipe[1]);
+  const UniqueFd log(::open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!log || !null) {
+    return err(ErrorCode::kIo, "{} could not be opened: {}", log_file.string(),
+               std::strerror(errno));
+  }
+  const pid_t child = ::fork();
+  if (child < 0) return err(ErrorCode::kResourceExhausted, "no process: {}", std::strerror(errno));
+  if (child > 0) {
+    writing.reset();
+    std::string message;
+    char buffer[4096];
+    for (ssize_t got = 0; (got = ::read(reading.get(), buffer, sizeof buffer)) != 0;) {
+      if (got > 0) message.append(buffer, static_cast<std::size_t>(got));
+      if (got < 0 && errno != EINTR) break;
+    }
+    if (message.empty()) message = "\1divvyd ended at once; see " + log_file.string();
+    if (message.size() > 1) std::fprintf(stderr, "divvyd: %s\n", message.c_str() + 1);
+    ::_exit(message[0]);
+  }
+  ::setsid();
+  ::dup2(null.get(), STDIN_FILENO);
+  ::dup2(null.get(), STDOUT_FILENO);
+  ::dup2(log.get(), STDERR_FILENO);
+  (void)!::chdir("/");
+  Background background;
+  background.parent_ = std::move(writing);
+  return background;
+}
+
+void Background::tell(const Status& status, int exit_status) {
+  if (!status) std::cerr << "divvyd: " << status.error().message << std::endl;
+  if (!parent_) return;
+  // The status is one byte, the message follows.
+  std::string text(1, static_cast<char>(exit_status));
+  if (!status) text += status.error().message;
+  (void)!::write(parent_.get(), text.data(), text.size());
+  parent_.reset();
+}
+
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace divvy::node

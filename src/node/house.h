@@ -1,0 +1,39 @@
+// The folders of a daemon and the lock that makes it the only one in them, and how it leaves the
+// terminal. Called by main before any thread exists.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "base/result.h"
+#include "node/unique_fd.h"
+
+namespace divvy::node {
+
+// Makes both folders. The run folder can be entered by others only where root keeps it.
+[[nodiscard]] Status make_folders(const std::filesystem::path& run,
+                                  const std::filesystem::path& state);
+
+// Held as long as the descriptor is open, also against a daemon that was killed. kAlreadyExists
+// when another daemon has it.
+[[nodiscard]] Result<UniqueFd> lock_run_folder(const std::filesystem::path& run);
+
+// Goes on in a child process without a terminal, with its log in `log_file`. The parent stays until
+// tell() and exits with the status told there, after it has written the message.
+class Background {
+ public:
+  [[nodiscard]] static Result<Background> enter(const std::filesystem::path& log_file);
+  // Stays in the foreground: tell() writes errors to standard error and that is all.
+  Background() = default;
+
+  // How it went, and with which status the parent is to exit.
+  void tell(const Status& status, int exit_status);
+
+ private:
+  UniqueFd parent_;
+};
+
+// As many descriptors as the system lets us have: every process of a tenant costs three.
+void raise_descriptor_limit();
+
+}  // namespace divvy::node

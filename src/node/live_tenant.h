@@ -1,0 +1,91 @@
+// A tenant while the daemon runs: its pages, its socket and its processes. State of the registrar,
+// used only under its lock.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "node/account_book.h"
+#include "node/arbiter.h"
+#include "node/messages.h"
+#include "node/packet_socket.h"
+#include "node/reactor.h"
+#include "node/tenant_record.h"
+
+namespace divvy::node {
+
+// One connection to a tenant's socket.
+struct Connection {
+  UniqueFd socket;
+  Reactor::Token watch = 0;
+  model::TenantId tenant;
+  Peer peer;
+  std::optional<ProcessKey> process;  // Once it has said Hello
+  TimePoint since;
+  bool measuring = false;  // One question at a time
+};
+
+// A process that sits in the account page.
+struct LiveProcess {
+  ProcessKey key = 0;
+  pid_t pid = 0;
+  std::string program;
+  Seat seat;
+  UniqueFd life;  // Of open_process
+  Reactor::Token watch = 0;
+  // Both are missing for a process that was found in an adopted page and has not come back yet.
+  std::optional<LanesMapping> lanes;
+  std::shared_ptr<Connection> connection;
+};
+
+struct LiveTenant {
+  TenantRecord record;
+  std::vector<SharedGpu> gpus;  // By slice
+  std::shared_ptr<ControlMapping> control;
+  std::optional<AccountBook> account;  // Made for the first process
+  UniqueFd listener;
+  Reactor::Token listener_watch = 0;
+  UniqueFd root;  // None when it was gone at the start
+  Reactor::Token root_watch = 0;
+  bool root_gone = false;
+  // Until then, a recovered tenant's processes may come back.
+  TimePoint recovery_deadline;
+
+  std::map<ProcessKey, LiveProcess> processes;
+  std::vector<std::shared_ptr<Connection>> connections;
+  // A new process of a recovered tenant waits here until an older one has brought the account page.
+  struct Deferred {
+    std::shared_ptr<Connection> connection;
+    HelloMessage hello;
+    std::vector<UniqueFd> fds;
+    TimePoint until;
+  };
+  std::vector<Deferred> deferred;
+  std::vector<Bytes> peaks;  // By slice: the largest sum that was seen
+  // By slice, from the last audit; see SliceActivity.
+  std::vector<std::optional<std::uint32_t>> driver_shares;
+
+  [[nodiscard]] CountedMemory counted(int slice) const;
+  [[nodiscard]] Bytes uncounted(int slice) const;
+  LiveProcess* find_pid(pid_t pid);
+  LiveProcess* find_seat(Seat seat);
+  [[nodiscard]] bool has_context() const;
+  [[nodiscard]] bool has_context(int slice) const;
+  // Does the arbiter see what the slice does?
+  [[nodiscard]] bool behind_gates(int slice) const;
+};
+
+// Writes the whole page for a tenant that begins: all gates open.
+void fill_control(wire::ControlPage& page, const TenantRecord& record,
+                  const std::vector<SharedGpu>& gpus);
+// Only what can change while it runs: limits, shares, class.
+void write_terms(wire::ControlPage& page, const TenantRecord& record);
+
+[[nodiscard]] std::vector<Arbiter::Slice> arbiter_slices(const TenantRecord& record,
+                                                         const std::vector<SharedGpu>& gpus);
+
+}  // namespace divvy::node

@@ -1,0 +1,282 @@
+#include "node/slices.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/text.h"
+#include "wire/pages.h"
+
+namespace divvy::node {
+namespace {
+
+constexpr Share kWholeGpu(Share::kWhole);
+
+std::string counted(std::uint32_t count, std::string_view one) {
+  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
+}
+
+std::string described(const model::Request& request) {
+  std::string text = to_string(request.share()) + " GPU";
+  if (request.memory()) text += fmt::format(" with {} of memory", to_string(*request.memory()));
+  return text;
+}
+
+}  // namespace
+
+std::string_view to_string(GpuMode mode) { return mode == GpuMode::kMps ? "mps" : "timeslice"; }
+
+Result<GpuMode> parse_gpu_mode(std::string_view text) {
+  const std::string word = to_lower(trim(text));
+  if (word == "timeslice") return GpuMode::kTimeslice;
+  if (word == "mps") return GpuMode::kMps;
+  return err(ErrorCode::kInvalidArgument, "there is no mode \"{}\"; write timeslice or mps",
+             escape_for_terminal(text.substr(0, 40)));
+}
+
+std::vector<SharedGpu> shared_gpus(const model::Node& node) {
+  std::vector<SharedGpu> result;
+  for (const model::Gpu& gpu : node.gpus()) {
+    if (!gpu.uuid || !gpu.memory_total) continue;
+    const Bytes usable = saturating_sub(*gpu.memory_total, gpu.memory_reserved.value_or(Bytes(0)));
+    SharedGpu shared{gpu.index, *gpu.uuid, gpu.name.value_or("GPU"), usable, {}};
+    if (!model::accepts_new_work(gpu.health.state)) {
+      shared.unusable = gpu.health.reason.empty() ? "is not healthy" : gpu.health.reason;
+    } else if (gpu.mig_mode == model::MigMode::kEnabled) {
+      shared.unusable = "is divided by MIG";
+    }
+    result.push_back(std::move(shared));
+  }
+  return result;
+}
+
+Bytes memory_for(const SharedGpu& gpu, const model::Request& request, Share share) {
+  if (share == kWholeGpu) return gpu.memory;
+  return request.memory().value_or(portion(gpu.memory, share));
+}
+
+const SharedGpu* Slices::find(const model::GpuUuid& uuid) const {
+  const auto found = std::ranges::find(gpus_, uuid, &SharedGpu::uuid);
+  return found == gpus_.end() ? nullptr : &*found;
+}
+
+Result<model::GpuUuid> Slices::find_by_text(std::string_view text) const {
+  const std::string word = to_lower(trim(text));
+  std::uint32_t index = 0;
+  const auto [end, code] = std::from_chars(word.data(), word.data() + word.size(), index);
+  const bool is_number = code == std::errc() && end == word.data() + word.size();
+  std::vector<const SharedGpu*> matches;
+  for (const SharedGpu& gpu : gpus_) {
+    const bool same = is_number ? gpu.index.value() == index
+                                : word.size() > 4 && to_lower(gpu.uuid.str()).starts_with(word);
+    if (same) matches.push_back(&gpu);
+  }
+  if (matches.size() == 1) return matches.front()->uuid;
+  const std::string shown = escape_for_terminal(text.substr(0, 60));
+  if (matches.size() > 1) {
+    return err(ErrorCode::kInvalidArgument, "\"{}\" is the beginning of {} GPUs' UUIDs; write more",
+               shown, matches.size());
+  }
+  if (gpus_.empty()) {
+    return err(ErrorCode::kNotFound, "there is no GPU \"{}\": this machine has none", shown);
+  }
+  return err(ErrorCode::kNotFound,
+             "there is no GPU \"{}\"; this machine has {} to {} (`divvy gpus -o wide` shows their "
+             "UUIDs)",
+             shown, gpus_.front().index, gpus_.back().index);
+}
+
+Share Slices::free_share(const model::GpuUuid& uuid) const {
+  Share free = kWholeGpu;
+  for (const auto& [tenant, held] : held_) {
+    for (const model::Slice& slice : held.slices) {
+      if (slice.gpu() == uuid) free -= slice.share();
+    }
+  }
+  return free;
+}
+
+Bytes Slices::free_memory(const model::GpuUuid& uuid) const {
+  const SharedGpu* gpu = find(uuid);
+  Bytes free = gpu != nullptr ? gpu->memory : Bytes(0);
+  for (const auto& [tenant, held] : held_) {
+    for (const model::Slice& slice : held.slices) {
+      if (slice.gpu() == uuid) free -= slice.memory();
+    }
+  }
+  return free;
+}
+
+std::vector<model::TenantId> Slices::holders(const model::GpuUuid& uuid) const {
+  std::vector<model::TenantId> result;
+  for (const auto& [tenant, held] : held_) {
+    const auto on_it = [&uuid](const model::Slice& slice) { return slice.gpu() == uuid; };
+    if (std::ranges::any_of(held.slices, on_it)) result.push_back(tenant);
+  }
+  return result;
+}
+
+std::optional<GpuMode> Slices::mode_of(const model::GpuUuid& uuid) const {
+  const auto tenants = holders(uuid);
+  if (tenants.empty()) return std::nullopt;
+  return held_.at(tenants.front()).mode;
+}
+
+std::string Slices::objection(const SharedGpu& gpu, const Want& want, Share share,
+                              Bytes memory) const {
+  if (!want.only.empty() && std::ranges::find(want.only, gpu.uuid) == want.only.end()) {
+    return "not among the GPUs that were asked for";
+  }
+  if (!gpu.unusable.empty()) return gpu.unusable;
+  if (!want.request.accepts_model(gpu.name)) return "is a " + gpu.name;
+  if (memory > gpu.memory) {
+    return fmt::format("has {} of memory in all", humanize(gpu.memory));
+  }
+  const Share share_left = free_share(gpu.uuid);
+  if (share == kWholeGpu && share_left < kWholeGpu) {
+    return fmt::format("is held in part ({} free)", to_string(share_left));
+  }
+  const auto mode = mode_of(gpu.uuid);
+  if (mode && *mode != want.mode) {
+    return fmt::format("is shared in mode {} now", to_string(*mode));
+  }
+  if (share > share_left) {
+    return share_left == Share(0) ? "is held entirely"
+                                  : fmt::format("has {} GPU free", to_string(share_left));
+  }
+  const Bytes memory_left = free_memory(gpu.uuid);
+  if (memory > memory_left) return fmt::format("has {} of memory free", humanize(memory_left));
+  return {};
+}
+
+tl::expected<std::vector<model::Slice>, NoFit> Slices::fit(const Want& want) const {
+  const model::Request& request = want.request;
+  std::vector<model::Slice> slices;
+  std::vector<const SharedGpu*> left;
+  const auto grant = [&](const SharedGpu& gpu, Share share) {
+    auto slice =
+        model::Slice::create(gpu.uuid, memory_for(gpu, request, share), share, request.kind());
+    DIVVY_CHECK(slice.has_value(), "{}", slice.error().message);
+    slices.push_back(*std::move(slice));
+  };
+  if (request.gpus_per_member() > wire::kMaxGpus || request.gang_size() != 1) {
+    return tl::unexpected(explain(want));
+  }
+
+  const Bytes at_least = request.memory().value_or(Bytes(0));
+  for (const SharedGpu& gpu : gpus_) {
+    if (slices.size() < request.whole_gpus() &&
+        objection(gpu, want, kWholeGpu, std::max(at_least, gpu.memory)).empty()) {
+      grant(gpu, kWholeGpu);
+    } else {
+      left.push_back(&gpu);
+    }
+  }
+  if (slices.size() < request.whole_gpus()) return tl::unexpected(explain(want));
+
+  const Share part = request.fraction();
+  if (part == Share(0)) return slices;
+  const SharedGpu* best = nullptr;
+  for (const SharedGpu* gpu : left) {
+    const Bytes memory = memory_for(*gpu, request, part);
+    if (memory < kSmallestSlice || !objection(*gpu, want, part, memory).empty()) continue;
+    if (best == nullptr || free_share(gpu->uuid) < free_share(best->uuid)) best = gpu;
+  }
+  if (best == nullptr) return tl::unexpected(explain(want));
+  grant(*best, part);
+  return slices;
+}
+
+NoFit Slices::explain(const Want& want) const {
+  const model::Request& request = want.request;
+  NoFit answer;
+  const Share each = request.whole_gpus() > 0 ? kWholeGpu : request.fraction();
+  Bytes largest(0);
+  std::uint32_t allowed = 0;
+  for (const SharedGpu& gpu : gpus_) {
+    const Bytes memory = each == kWholeGpu
+                             ? std::max(gpu.memory, request.memory().value_or(Bytes(0)))
+                             : memory_for(gpu, request, each);
+    std::string reason = objection(gpu, want, each, memory);
+    if (reason.empty() && memory < kSmallestSlice) {
+      reason = fmt::format("would give {} of memory", humanize(memory));
+    }
+    if (reason.empty()) reason = "would fit, but is not enough";
+    // Who named some GPUs knows why it is none of the others.
+    const bool named =
+        want.only.empty() || std::ranges::find(want.only, gpu.uuid) != want.only.end();
+    if (named) {
+      answer.obstacles.push_back({gpu.index, std::move(reason), free_share(gpu.uuid),
+                                  free_memory(gpu.uuid), holders(gpu.uuid)});
+    }
+    if (named && gpu.unusable.empty() && request.accepts_model(gpu.name)) {
+      ++allowed;
+      largest = std::max(largest, gpu.memory);
+    }
+  }
+  if (!held_.empty()) {
+    answer.ever = Slices(gpus_).fit(want).has_value();
+  }
+  answer.summary = fmt::format("{} {} not fit on this machine now", described(request),
+                               request.share() > kWholeGpu ? "do" : "does");
+  if (answer.ever) {
+    answer.advice = "Wait until somebody releases theirs (--wait), or ask for less.";
+    return answer;
+  }
+
+  answer.summary = fmt::format("{} can never fit on this machine", described(request));
+  if (gpus_.empty()) {
+    answer.advice = "It has no GPU that can be shared; `divvy gpus` says why.";
+  } else if (allowed == 0) {
+    answer.advice = "None of its GPUs may be used for it; `divvy gpus` shows how they are.";
+  } else if (request.gpus_per_member() > wire::kMaxGpus) {
+    answer.advice = fmt::format("One tenant can hold at most {} GPUs.", wire::kMaxGpus);
+  } else if (request.gpus_per_member() > allowed) {
+    answer.advice = fmt::format("It has {} that may be used for it; ask for at most --gpu {}.",
+                                counted(allowed, "GPU"), allowed);
+  } else if (request.memory() && *request.memory() > largest) {
+    answer.advice = fmt::format(
+        "Its largest GPU has {} that programs can use; ask for at most that much with --gpu-mem.",
+        humanize(largest));
+  } else {
+    answer.advice =
+        fmt::format("A slice has at least {} of memory; ask for more with --gpu or --gpu-mem.",
+                    to_string(kSmallestSlice));
+  }
+  return answer;
+}
+
+Status Slices::take(model::TenantId tenant, std::vector<model::Slice> slices, GpuMode mode) {
+  if (held_.contains(tenant)) {
+    return err(ErrorCode::kAlreadyExists, "tenant {} holds slices already", tenant);
+  }
+  for (const model::Slice& slice : slices) {
+    const SharedGpu* gpu = find(slice.gpu());
+    if (gpu == nullptr) {
+      return err(ErrorCode::kNotFound, "this machine has no GPU {} any more", slice.gpu());
+    }
+    const auto twice = std::ranges::count(slices, slice.gpu(), &model::Slice::gpu);
+    const auto other = mode_of(slice.gpu());
+    if (twice > 1 || slice.share() > free_share(slice.gpu()) ||
+        slice.memory() > free_memory(slice.gpu()) || (other && *other != mode)) {
+      return err(ErrorCode::kResourceExhausted, "GPU {} does not have {} GPU and {} free",
+                 gpu->index, to_string(slice.share()), humanize(slice.memory()));
+    }
+  }
+  held_.emplace(tenant, Held{std::move(slices), mode});
+  return {};
+}
+
+void Slices::give_back(model::TenantId tenant) { held_.erase(tenant); }
+
+Status Slices::change(model::TenantId tenant, std::vector<model::Slice> slices) {
+  const auto found = held_.find(tenant);
+  if (found == held_.end()) return err(ErrorCode::kNotFound, "there is no tenant {}", tenant);
+  Held before = std::move(found->second);
+  held_.erase(found);
+  const GpuMode mode = before.mode;
+  Status taken = take(tenant, std::move(slices), mode);
+  if (!taken) held_.emplace(tenant, std::move(before));
+  return taken;
+}
+
+}  // namespace divvy::node

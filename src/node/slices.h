@@ -1,0 +1,107 @@
+// Who holds what on the GPUs of this node, as set algebra: fit() finds slices for a request, take()
+// books them, give_back() undoes it. On every GPU the shares sum up to at most one GPU and the
+// memory to at most what CUDA can use of it; nothing here can break that.
+//
+// A value without clock, I/O or lock; its owner guards it.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "base/result.h"
+#include "model/node.h"
+#include "model/request.h"
+#include "model/tenant.h"
+
+namespace divvy::node {
+
+// How the tenants of one GPU share its time.
+enum class GpuMode { kTimeslice, kMps };
+[[nodiscard]] std::string_view to_string(GpuMode mode);
+[[nodiscard]] Result<GpuMode> parse_gpu_mode(std::string_view text);
+
+// No CUDA program starts in less: a context alone takes hundreds of MiB on a large GPU. Where even
+// this is not enough the program's own error says so.
+constexpr Bytes kSmallestSlice = mib(256);
+
+struct SharedGpu {
+  model::GpuIndex index;
+  model::GpuUuid uuid;
+  std::string name;
+  Bytes memory;          // Usable by CUDA: without what the driver keeps for itself
+  std::string unusable;  // Why it gets no new work; empty when it does
+};
+// The GPUs that can be shared: those whose UUID and memory are known.
+[[nodiscard]] std::vector<SharedGpu> shared_gpus(const model::Node& node);
+
+struct Want {
+  model::Request request;
+  std::vector<model::GpuUuid> only;  // Empty: any GPU
+  GpuMode mode = GpuMode::kTimeslice;
+};
+
+struct Obstacle {
+  model::GpuIndex gpu;
+  std::string reason;  // "0.2 of 0.3 GPU free"
+  Share free_share;
+  Bytes free_memory;
+  std::vector<model::TenantId> holders;
+};
+
+// "Does not fit" as an answer.
+struct NoFit {
+  bool ever = false;  // Would it, if everybody else left?
+  std::string summary;
+  std::string advice;
+  std::vector<Obstacle> obstacles;  // By GPU
+};
+
+class Slices {
+ public:
+  explicit Slices(std::vector<SharedGpu> gpus) : gpus_(std::move(gpus)) {}
+
+  [[nodiscard]] const std::vector<SharedGpu>& gpus() const { return gpus_; }
+  [[nodiscard]] const SharedGpu* find(const model::GpuUuid& uuid) const;
+  // By index ("1"), UUID or the beginning of one ("GPU-1a2b").
+  [[nodiscard]] Result<model::GpuUuid> find_by_text(std::string_view text) const;
+
+  // Whole GPUs come from GPUs that nobody holds; a part goes where it leaves the least over.
+  [[nodiscard]] tl::expected<std::vector<model::Slice>, NoFit> fit(const Want& want) const;
+
+  // Refused, with nothing changed: a tenant that holds something already, an unknown GPU, or more
+  // than is free.
+  [[nodiscard]] Status take(model::TenantId tenant, std::vector<model::Slice> slices, GpuMode mode);
+  void give_back(model::TenantId tenant);
+  // Other slices on the same GPUs, all or nothing.
+  [[nodiscard]] Status change(model::TenantId tenant, std::vector<model::Slice> slices);
+
+  [[nodiscard]] Share free_share(const model::GpuUuid& uuid) const;
+  [[nodiscard]] Bytes free_memory(const model::GpuUuid& uuid) const;
+  [[nodiscard]] std::vector<model::TenantId> holders(const model::GpuUuid& uuid) const;
+  // Nothing while nobody holds a part of it.
+  [[nodiscard]] std::optional<GpuMode> mode_of(const model::GpuUuid& uuid) const;
+
+ private:
+  struct Held {
+    std::vector<model::Slice> slices;
+    GpuMode mode = GpuMode::kTimeslice;
+  };
+
+  // Why this GPU cannot give the slice; empty when it can.
+  [[nodiscard]] std::string objection(const SharedGpu& gpu, const Want& want, Share share,
+                                      Bytes memory) const;
+  [[nodiscard]] NoFit explain(const Want& want) const;
+
+  std::vector<SharedGpu> gpus_;
+  std::map<model::TenantId, Held> held_;
+};
+
+// What a part of this GPU comes to in memory when the request names none.
+[[nodiscard]] Bytes memory_for(const SharedGpu& gpu, const model::Request& request, Share share);
+
+}  // namespace divvy::node

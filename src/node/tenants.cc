@@ -1,0 +1,504 @@
+#include "node/tenants.h"
+
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <utility>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "model/name.h"
+
+namespace divvy::node {
+namespace {
+
+constexpr const char* kVisibleDevices = "CUDA_VISIBLE_DEVICES";
+
+// What is left of a command when only letters that a name may have are kept.
+std::string name_from(std::string_view command) {
+  const std::string_view program = command.substr(0, command.find(' '));
+  std::string name;
+  for (const char c : program.substr(program.rfind('/') + 1)) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (plain || (!name.empty() && (c == '.' || c == '_' || c == '-'))) name += c;
+    if (name.size() == 40) break;
+  }
+  return name.empty() ? "tenant" : name;
+}
+
+std::string uuid_list(const TenantRecord& record) {
+  std::string list;
+  for (const model::Slice& slice : record.slices) {
+    if (!list.empty()) list += ',';
+    list += slice.gpu().str();
+  }
+  return list;
+}
+
+std::optional<UsedShare> used_share(const LeaseReport& lease, const SliceActivity& activity) {
+  if (activity.used_share) return UsedShare{*activity.used_share, UsedShare::By::kDriver};
+  // Without a context nothing can have run.
+  const bool gates_know = (lease.gated && !lease.gates_unavailable) || !activity.present;
+  if (!gates_know) return std::nullopt;
+  return UsedShare{activity.present ? lease.used_share : 0, UsedShare::By::kGates};
+}
+
+}  // namespace
+
+Tenants::Tenants(Parts parts)
+    : parts_(std::move(parts)),
+      file_(parts_.state_folder / "tenants.json"),
+      meter_(parts_.library, parts_.clock),
+      slices_(shared_gpus(parts_.node)) {}
+
+Tenants::~Tenants() = default;
+
+Result<std::unique_ptr<Tenants>> Tenants::create(Parts parts) {
+  std::unique_ptr<Tenants> tenants(new Tenants(std::move(parts)));
+  const std::filesystem::path folder = tenants->parts_.run_folder / "t";
+  // Others may pass through to their own sockets but not look around.
+  if (::mkdir(folder.c_str(), 0711) != 0 && errno != EEXIST) {
+    return err(ErrorCode::kIo, "the folder {} could not be made: {}", folder.string(),
+               std::strerror(errno));
+  }
+  DIVVY_TRY(registrar, Registrar::create({.socket_folder = folder,
+                                          .arbiter = tenants->parts_.arbiter,
+                                          .keeper = tenants->parts_.keeper,
+                                          .meter = tenants->meter_,
+                                          .clock = tenants->parts_.clock,
+                                          .ended = [books = tenants.get()](model::TenantId tenant) {
+                                            books->ended(tenant);
+                                          }}));
+  tenants->registrar_ = std::move(registrar);
+  DIVVY_CHECK_OK(tenants->recover());
+  return tenants;
+}
+
+Status Tenants::recover() {
+  DIVVY_TRY(contents, file_.load());
+  std::vector<TenantRecord> found;
+  {
+    const std::lock_guard lock(mutex_);
+    next_id_ = contents.next_id;
+    for (TenantRecord& record : contents.tenants) {
+      if (const Status taken = slices_.take(record.id, record.slices, record.mode); !taken) {
+        log_error("tenant lost", {{"tenant", record.id.value()},
+                                  {"name", record.name},
+                                  {"reason", taken.error().message}});
+        continue;
+      }
+      found.push_back(std::move(record));
+    }
+  }
+  for (const TenantRecord& record : found) {
+    if (record.mode != GpuMode::kMps || !parts_.prepare_mps) continue;
+    if (const auto prepared = parts_.prepare_mps(record); !prepared) {
+      log_error("MPS is not running", {{"reason", prepared.error().message}});
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  for (TenantRecord& record : found) {
+    const model::TenantId id = record.id;
+    DIVVY_CHECK_OK(registrar_->add(record, gpus_of(record), true));
+    log_info("tenant found again", {{"tenant", id.value()}, {"name", record.name}});
+    records_.emplace(id, std::move(record));
+  }
+  return save();
+}
+
+std::vector<SharedGpu> Tenants::gpus_of(const TenantRecord& record) const {
+  std::vector<SharedGpu> result;
+  for (const model::Slice& slice : record.slices) result.push_back(*slices_.find(slice.gpu()));
+  return result;
+}
+
+Status Tenants::save() const {
+  StateFile::Contents contents;
+  contents.next_id = next_id_;
+  for (const auto& [id, record] : records_) contents.tenants.push_back(record);
+  return file_.save(contents);
+}
+
+std::string Tenants::choose_name(const Ask& ask, model::TenantId id) const {
+  return ask.name.empty() ? fmt::format("{}-{}", name_from(ask.command), id) : ask.name;
+}
+
+Result<Tenants::Answer> Tenants::grant(const Ask& ask) {
+  std::optional<Placed> placed;
+  {
+    const std::lock_guard lock(mutex_);
+    DIVVY_TRY(first, place(ask));
+    placed = std::move(first);
+  }
+  if (std::holds_alternative<NoFit>(*placed)) {
+    // Somebody may have ended a moment ago: `divvy run a; divvy run b` must work.
+    registrar_->reap();
+    const std::lock_guard lock(mutex_);
+    DIVVY_TRY(second, place(ask));
+    placed = std::move(second);
+  }
+  if (auto* no_fit = std::get_if<NoFit>(&*placed)) return Answer(std::move(*no_fit));
+  DIVVY_TRY(granted, finish(std::get<TenantRecord>(*std::move(placed))));
+  return Answer(std::move(granted));
+}
+
+Result<Tenants::AnswerOrWait> Tenants::grant_or_wait(const Ask& ask) {
+  DIVVY_TRY(answer, grant(ask));
+  if (auto* granted = std::get_if<Grant>(&answer)) return AnswerOrWait(std::move(*granted));
+  std::optional<TenantRecord> placed;
+  {
+    const std::lock_guard lock(mutex_);
+    // It may have become free since.
+    DIVVY_TRY(again, place(ask));
+    if (auto* record = std::get_if<TenantRecord>(&again)) {
+      placed = std::move(*record);
+    } else {
+      auto& no_fit = std::get<NoFit>(again);
+      if (!no_fit.ever) return AnswerOrWait(std::move(no_fit));
+      UniqueFd ready(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+      if (!ready) {
+        return err(ErrorCode::kResourceExhausted, "no descriptor to wait with: {}",
+                   std::strerror(errno));
+      }
+      auto waiting = std::make_shared<WaitingAsk>(ask, std::move(ready));
+      waiting_.push_back(waiting);
+      return AnswerOrWait(std::move(waiting));
+    }
+  }
+  DIVVY_TRY(granted, finish(*std::move(placed)));
+  return AnswerOrWait(std::move(granted));
+}
+
+std::optional<Result<Grant>> Tenants::answer(const std::shared_ptr<WaitingAsk>& waiting) {
+  std::optional<Result<TenantRecord>> placed;
+  {
+    const std::lock_guard lock(mutex_);
+    placed = std::exchange(waiting->placed_, std::nullopt);
+  }
+  if (!placed) return std::nullopt;
+  if (!*placed) return Result<Grant>(err(placed->error()));
+  return finish(**std::move(placed));
+}
+
+void Tenants::give_up(const std::shared_ptr<WaitingAsk>& waiting) {
+  const std::lock_guard lock(mutex_);
+  std::erase(waiting_, waiting);
+  const auto placed = std::exchange(waiting->placed_, std::nullopt);
+  if (placed && *placed) abandon(**placed);
+  serve_waiting();
+}
+
+std::size_t Tenants::waiting() const {
+  const std::lock_guard lock(mutex_);
+  return waiting_.size();
+}
+
+Result<Tenants::Placed> Tenants::place(const Ask& ask) {
+  if (!ask.name.empty()) {
+    DIVVY_CHECK_OK(model::check_name("tenant", ask.name));
+    const auto taken = std::ranges::any_of(
+        records_, [&ask](const auto& entry) { return entry.second.name == ask.name; });
+    const auto about_to_be = std::ranges::any_of(
+        placed_, [&ask](const auto& entry) { return entry.second == ask.name; });
+    if (taken || about_to_be) {
+      return err(ErrorCode::kAlreadyExists,
+                 "there is a tenant named {} already; choose another "
+                 "--name or leave it out",
+                 ask.name);
+    }
+  }
+  if (ask.mode == GpuMode::kMps && !parts_.prepare_mps) {
+    return err(ErrorCode::kUnsupported,
+               "mode mps is not available here; leave --mode out to take turns on the GPU");
+  }
+  Want want{ask.request, {}, ask.mode};
+  for (const std::string& text : ask.devices) {
+    DIVVY_TRY(uuid, slices_.find_by_text(text));
+    want.only.push_back(std::move(uuid));
+  }
+  auto slices = slices_.fit(want);
+  if (!slices) return Placed(std::move(slices).error());
+  DIVVY_TRY(record, keep(ask, *std::move(slices)));
+  return Placed(std::move(record));
+}
+
+Result<TenantRecord> Tenants::keep(const Ask& ask, std::vector<model::Slice> slices) {
+  const auto born = start_ticks(ask.peer.pid);
+  if (!born) {
+    return err(ErrorCode::kNotFound,
+               "the process that asks cannot be seen; is it in another pid namespace?");
+  }
+  TenantRecord record;
+  record.id = next_id_;
+  record.name = choose_name(ask, record.id);
+  record.command = ask.command;
+  record.uid = ask.peer.uid;
+  record.gid = ask.peer.gid;
+  record.root = {ask.peer.pid, *born};
+  record.since_unix =
+      std::chrono::duration_cast<std::chrono::seconds>(parts_.clock.wall_now().time_since_epoch())
+          .count();
+  record.slices = std::move(slices);
+  record.tenant_class = ask.tenant_class;
+  record.mode = ask.mode;
+
+  DIVVY_CHECK_OK(slices_.take(record.id, record.slices, record.mode));
+  next_id_ = next_id_.next();
+  placed_.emplace(record.id, record.name);
+  return record;
+}
+
+Result<Grant> Tenants::finish(TenantRecord record) {
+  Grant grant;
+  if (record.mode == GpuMode::kMps) {
+    // The place that is kept holds the GPU in its mode meanwhile, so that a tenant that ends does
+    // not take the MPS daemon with it.
+    auto environment = parts_.prepare_mps(record);
+    if (!environment) {
+      const std::lock_guard lock(mutex_);
+      abandon(record);
+      serve_waiting();
+      return err(std::move(environment).error());
+    }
+    grant.environment = *std::move(environment);
+  }
+  const std::lock_guard lock(mutex_);
+  grant.gpus = gpus_of(record);
+  Status done = registrar_->add(record, grant.gpus, false);
+  if (done) {
+    placed_.erase(record.id);
+    records_.emplace(record.id, record);
+    done = save();
+    if (!done) release_locked(record.id);
+  } else {
+    abandon(record);
+  }
+  if (!done) {
+    serve_waiting();
+    return err(std::move(done).error());
+  }
+  grant.environment["DIVVY_SOCKET"] = registrar_->socket_path(record.id).string();
+  grant.environment[kVisibleDevices] = uuid_list(record);
+  log_info("tenant granted", {{"tenant", record.id.value()},
+                              {"name", record.name},
+                              {"uid", record.uid},
+                              {"pid", record.root.pid},
+                              {"gpus", uuid_list(record)}});
+  grant.record = std::move(record);
+  return grant;
+}
+
+void Tenants::abandon(const TenantRecord& record) {
+  placed_.erase(record.id);
+  slices_.give_back(record.id);
+  leave_mps(record);
+}
+
+void Tenants::release_locked(model::TenantId tenant) {
+  const auto found = records_.find(tenant);
+  if (found == records_.end()) return;
+  const TenantRecord record = std::move(found->second);
+  records_.erase(found);
+  registrar_->remove(tenant);
+  slices_.give_back(tenant);
+  leave_mps(record);
+  log_info("tenant released", {{"tenant", tenant.value()}, {"name", record.name}});
+  // A release that did not reach the disk is found out at the next start: the process is gone.
+  if (const Status saved = save(); !saved) {
+    log_error("state not saved", {{"reason", saved.error().message}});
+  }
+}
+
+void Tenants::leave_mps(const TenantRecord& record) {
+  if (record.mode != GpuMode::kMps || !parts_.leave_mps) return;
+  const auto is_empty = [this](const model::Slice& slice) { return !slices_.mode_of(slice.gpu()); };
+  if (std::ranges::any_of(record.slices, is_empty)) parts_.leave_mps(record);
+}
+
+void Tenants::ended(model::TenantId tenant) {
+  const std::lock_guard lock(mutex_);
+  release_locked(tenant);
+  serve_waiting();
+}
+
+void Tenants::serve_waiting() {
+  while (!waiting_.empty()) {
+    const std::shared_ptr<WaitingAsk> first = waiting_.front();
+    auto placed = place(first->ask_);
+    if (placed && std::holds_alternative<NoFit>(*placed)) return;
+    waiting_.pop_front();
+    if (placed) {
+      first->placed_ = std::get<TenantRecord>(*std::move(placed));
+    } else {
+      first->placed_ = Result<TenantRecord>(err(std::move(placed).error()));
+    }
+    const std::uint64_t one = 1;
+    (void)!::write(first->ready_.get(), &one, sizeof one);
+  }
+}
+
+Result<model::TenantId> Tenants::find(const std::string& text) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, record] : records_) {
+    if (record.name == text) return id;
+  }
+  std::uint64_t number = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (code == std::errc() && end == text.data() + text.size() &&
+      records_.contains(model::TenantId(number))) {
+    return model::TenantId(number);
+  }
+  std::vector<std::string> names;
+  for (const auto& [id, record] : records_) names.push_back(record.name);
+  std::string advice = "`divvy ps` lists the tenants";
+  if (const auto meant = did_you_mean(text, std::span<const std::string>(names))) {
+    advice = "did you mean " + *meant + "?";
+  }
+  return err(ErrorCode::kNotFound, "there is no tenant \"{}\"; {}",
+             escape_for_terminal(text.substr(0, 60)), advice);
+}
+
+Status Tenants::check_owner(const TenantRecord& record, const Peer& who) const {
+  if (who.uid == 0 || who.uid == record.uid) return {};
+  return err(ErrorCode::kPermissionDenied,
+             "tenant {} belongs to {}; only they and root may do this", record.name,
+             user_name(record.uid));
+}
+
+Result<std::vector<model::Slice>> Tenants::changed_slices(const TenantRecord& record,
+                                                          const Change& change) const {
+  constexpr Share whole(Share::kWhole);
+  std::vector<Share> shares;
+  for (const model::Slice& slice : record.slices) shares.push_back(slice.share());
+  if (change.share) {
+    shares.assign(change.share->whole_part(), whole);
+    if (change.share->fraction() > Share(0)) shares.push_back(change.share->fraction());
+    if (shares.size() != record.slices.size()) {
+      return err(ErrorCode::kFailedPrecondition,
+                 "tenant {} holds {} GPU(s) and {} would be {}; that cannot change while it runs",
+                 record.name, record.slices.size(), to_string(*change.share), shares.size());
+    }
+  }
+  std::vector<model::Slice> result;
+  for (std::size_t i = 0; i < record.slices.size(); ++i) {
+    const model::Slice& before = record.slices[i];
+    const SharedGpu& gpu = *slices_.find(before.gpu());
+    Bytes memory = change.memory.value_or(before.memory());
+    if (shares[i] == whole) {
+      memory = gpu.memory;
+    } else if (before.whole_gpu() && !change.memory) {
+      memory = portion(gpu.memory, shares[i]);
+    }
+    if (change.memory && shares[i] == whole && record.slices.size() == 1) {
+      return err(ErrorCode::kFailedPrecondition,
+                 "tenant {} holds a whole GPU with all of its memory; give --gpu below 1 too",
+                 record.name);
+    }
+    if (memory < kSmallestSlice) {
+      return err(ErrorCode::kOutOfRange, "a slice has at least {} of memory",
+                 to_string(kSmallestSlice));
+    }
+    if (memory > gpu.memory) {
+      return err(ErrorCode::kOutOfRange, "GPU {} has {} of memory that programs can use", gpu.index,
+                 humanize(gpu.memory));
+    }
+    model::ShareKind kind = before.kind();
+    if (change.capped)
+      kind = *change.capped ? model::ShareKind::kCap : model::ShareKind::kGuarantee;
+    DIVVY_TRY(slice, model::Slice::create(before.gpu(), memory, shares[i], kind));
+    result.push_back(std::move(slice));
+  }
+  return result;
+}
+
+Result<TenantRecord> Tenants::change(model::TenantId tenant, const Change& change,
+                                     const Peer& who) {
+  const std::lock_guard lock(mutex_);
+  const auto found = records_.find(tenant);
+  if (found == records_.end()) return err(ErrorCode::kNotFound, "there is no tenant {}", tenant);
+  TenantRecord& record = found->second;
+  DIVVY_CHECK_OK(check_owner(record, who));
+  DIVVY_TRY(slices, changed_slices(record, change));
+  for (const TenantReport& report : registrar_->report()) {
+    if (report.tenant != tenant) continue;
+    for (std::size_t i = 0; i < slices.size() && i < report.slices.size(); ++i) {
+      if (slices[i].memory() < record.slices[i].memory() &&
+          slices[i].memory() < report.slices[i].used) {
+        return err(
+            ErrorCode::kFailedPrecondition,
+            "tenant {} uses {} of memory now; it has to free some before its limit can be {}",
+            record.name, humanize(report.slices[i].used), humanize(slices[i].memory()));
+      }
+    }
+  }
+  DIVVY_CHECK_OK(slices_.change(tenant, slices));
+  TenantRecord before = record;
+  record.slices = std::move(slices);
+  record.tenant_class = change.tenant_class.value_or(record.tenant_class);
+  if (Status saved = save(); !saved) {
+    record = before;
+    DIVVY_CHECK(slices_.change(tenant, before.slices).has_value(), "what was held fits");
+    return err(std::move(saved).error());
+  }
+  registrar_->change(record);
+  log_info("tenant changed", {{"tenant", tenant.value()}, {"name", record.name}});
+  serve_waiting();
+  return record;
+}
+
+Status Tenants::release(model::TenantId tenant, const Peer& who) {
+  const std::lock_guard lock(mutex_);
+  const auto found = records_.find(tenant);
+  if (found == records_.end()) return err(ErrorCode::kNotFound, "there is no tenant {}", tenant);
+  DIVVY_CHECK_OK(check_owner(found->second, who));
+  release_locked(tenant);
+  serve_waiting();
+  return {};
+}
+
+std::vector<TenantView> Tenants::list() const {
+  registrar_->reap();
+  const std::lock_guard lock(mutex_);
+  const auto reports = registrar_->report();
+  const auto leases = parts_.arbiter.report();
+  std::vector<TenantView> result;
+  for (const auto& [id, record] : records_) {
+    TenantView view;
+    view.record = record;
+    view.gpus = gpus_of(record);
+    const auto report = std::ranges::find(reports, id, &TenantReport::tenant);
+    if (report != reports.end()) view.report = *report;
+    for (int i = 0; i < static_cast<int>(record.slices.size()); ++i) {
+      const auto lease =
+          std::ranges::find_if(leases, [wanted = record.id, i](const LeaseReport& one) {
+            return one.tenant == wanted && one.slice == i;
+          });
+      view.leases.push_back(lease != leases.end() ? *lease : LeaseReport{.tenant = id, .slice = i});
+    }
+    view.report.slices.resize(record.slices.size());
+    view.report.activity.resize(record.slices.size());
+    for (std::size_t i = 0; i < record.slices.size(); ++i) {
+      view.used.push_back(used_share(view.leases[i], view.report.activity[i]));
+    }
+    result.push_back(std::move(view));
+  }
+  return result;
+}
+
+std::optional<TenantView> Tenants::get(model::TenantId tenant) const {
+  for (TenantView& view : list()) {
+    if (view.record.id == tenant) return std::move(view);
+  }
+  return std::nullopt;
+}
+
+Slices Tenants::slices() const {
+  const std::lock_guard lock(mutex_);
+  return slices_;
+}
+
+}  // namespace divvy::node

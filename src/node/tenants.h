@@ -1,0 +1,180 @@
+// The tenants of this node: grants slices, changes them, takes them back, remembers them across a
+// restart. Joins the books (Slices), the sockets (Registrar) and the file (StateFile); what is
+// acknowledged is on the disk.
+//
+// All methods may be called from any thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "model/node.h"
+#include "model/request.h"
+#include "node/arbiter.h"
+#include "node/registrar.h"
+#include "node/slices.h"
+#include "node/tenant_record.h"
+#include "nvml/library.h"
+
+namespace divvy::node {
+
+// What somebody asks for, and who it is.
+struct Ask {
+  model::Request request;
+  std::vector<std::string> devices;  // Indices, UUIDs or beginnings of UUIDs; empty: any
+  GpuMode mode = GpuMode::kTimeslice;
+  TenantClass tenant_class = TenantClass::kBatch;
+  std::string name;     // Empty: one is made from the command
+  std::string command;  // For people
+  Peer peer;            // Becomes the tenant's root process
+};
+
+struct Grant {
+  TenantRecord record;
+  std::vector<SharedGpu> gpus;                     // By slice
+  std::map<std::string, std::string> environment;  // For the command
+};
+
+// A request that waits; wait for `ready` to become readable, then ask for the answer.
+class WaitingAsk {
+ public:
+  WaitingAsk(Ask ask, UniqueFd ready) : ask_(std::move(ask)), ready_(std::move(ready)) {}
+  [[nodiscard]] int ready() const { return ready_.get(); }
+
+ private:
+  friend class Tenants;
+  Ask ask_;
+  UniqueFd ready_;
+  // What it will be when whoever waits comes for it, or why it will not.
+  std::optional<Result<TenantRecord>> placed_;
+};
+
+struct Change {
+  std::optional<Share> share;
+  std::optional<Bytes> memory;
+  std::optional<bool> capped;
+  std::optional<TenantClass> tenant_class;
+};
+
+// What a slice had of its GPU in the last second.
+struct UsedShare {
+  enum class By { kGates, kDriver };
+  std::uint32_t thousandths = 0;
+  By by = By::kGates;
+};
+
+struct TenantView {
+  TenantRecord record;
+  std::vector<SharedGpu> gpus;  // By slice
+  TenantReport report;
+  std::vector<LeaseReport> leases;  // By slice
+  // By slice; nothing where neither gates nor driver tell.
+  std::vector<std::optional<UsedShare>> used;
+};
+
+// Called for each tenant in mode mps that comes; gives the environment that its programs need
+// besides. May take its time: no lock is held.
+using PrepareMode =
+    std::function<Result<std::map<std::string, std::string>>(const TenantRecord& record)>;
+// Called after the last tenant of the mode has left a GPU. Returns at once: a lock is held.
+using LeaveMode = std::function<void(const TenantRecord& record)>;
+
+class Tenants {
+ public:
+  struct Parts {
+    nvml::Library& library;
+    model::Node node;
+    Arbiter& arbiter;
+    Keeper& keeper;
+    Clock& clock;
+    std::filesystem::path run_folder;
+    std::filesystem::path state_folder;
+    // Both empty: mode mps is refused.
+    PrepareMode prepare_mps;
+    LeaveMode leave_mps;
+  };
+
+  // Reads the state and opens the sockets of the tenants in it. What is referred to in `parts`
+  // outlives it.
+  [[nodiscard]] static Result<std::unique_ptr<Tenants>> create(Parts parts);
+  // The tenants go on with open gates; the next daemon finds them again.
+  ~Tenants();
+  Tenants(const Tenants&) = delete;
+  Tenants& operator=(const Tenants&) = delete;
+
+  using Answer = std::variant<Grant, NoFit>;
+  [[nodiscard]] Result<Answer> grant(const Ask& ask);
+
+  // As grant(), but where it does not fit now the request waits its turn: first come, first served
+  // among those who wait.
+  using AnswerOrWait = std::variant<Grant, NoFit, std::shared_ptr<WaitingAsk>>;
+  [[nodiscard]] Result<AnswerOrWait> grant_or_wait(const Ask& ask);
+  // What has become of it: nothing while it waits. Once, after `ready`.
+  [[nodiscard]] std::optional<Result<Grant>> answer(const std::shared_ptr<WaitingAsk>& waiting);
+  // The asker is gone. What was kept for it meanwhile is given back. Not after answer().
+  void give_up(const std::shared_ptr<WaitingAsk>& waiting);
+  [[nodiscard]] std::size_t waiting() const;
+
+  // By number or name.
+  [[nodiscard]] Result<model::TenantId> find(const std::string& text) const;
+  // Only for the tenant's own user and root.
+  [[nodiscard]] Result<TenantRecord> change(model::TenantId tenant, const Change& change,
+                                            const Peer& who);
+  [[nodiscard]] Status release(model::TenantId tenant, const Peer& who);
+
+  [[nodiscard]] std::vector<TenantView> list() const;
+  [[nodiscard]] std::optional<TenantView> get(model::TenantId tenant) const;
+  // A copy of the books.
+  [[nodiscard]] Slices slices() const;
+  [[nodiscard]] const model::Node& node() const { return parts_.node; }
+
+ private:
+  explicit Tenants(Parts parts);
+
+  [[nodiscard]] Status recover();
+  // A grant has two halves. The first, with the lock held, finds a place and keeps it: from then on
+  // nobody else gets it. The second makes a tenant of it, which may take a while and is done
+  // without the lock.
+  using Placed = std::variant<TenantRecord, NoFit>;
+  [[nodiscard]] Result<Placed> place(const Ask& ask);
+  [[nodiscard]] Result<TenantRecord> keep(const Ask& ask, std::vector<model::Slice> slices);
+  [[nodiscard]] Result<Grant> finish(TenantRecord record);
+  // Gives back what place() kept.
+  void abandon(const TenantRecord& record);
+  [[nodiscard]] Status save() const;
+  [[nodiscard]] Status check_owner(const TenantRecord& record, const Peer& who) const;
+  void release_locked(model::TenantId tenant);
+  void leave_mps(const TenantRecord& record);
+  void ended(model::TenantId tenant);
+  void serve_waiting();
+  [[nodiscard]] std::vector<SharedGpu> gpus_of(const TenantRecord& record) const;
+  [[nodiscard]] std::string choose_name(const Ask& ask, model::TenantId id) const;
+  [[nodiscard]] Result<std::vector<model::Slice>> changed_slices(const TenantRecord& record,
+                                                                 const Change& change) const;
+
+  Parts parts_;
+  StateFile file_;
+  Meter meter_;
+  mutable std::mutex mutex_;
+  Slices slices_;
+  std::map<model::TenantId, TenantRecord> records_;
+  std::map<model::TenantId, std::string> placed_;  // Names of those between the two halves
+  model::TenantId next_id_{1};
+  std::deque<std::shared_ptr<WaitingAsk>> waiting_;
+  // Last, so that it ends first: its thread calls ended().
+  std::unique_ptr<Registrar> registrar_;
+};
+
+}  // namespace divvy::node

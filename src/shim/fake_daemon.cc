@@ -1,0 +1,235 @@
+#include "shim/fake_daemon.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+namespace divvy::shim {
+namespace {
+
+void need(bool good) {
+  if (!good) abort();
+}
+
+void* make_page(const char* name, size_t bytes, int* fd) {
+  *fd = static_cast<int>(syscall(SYS_memfd_create, name, 1U | 2U));  // close on exec, sealable
+  need(*fd >= 0 && ftruncate(*fd, static_cast<off_t>(bytes)) == 0);
+  void* page = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+  need(page != MAP_FAILED);
+  return page;
+}
+
+void send_with(int fd, const void* data, size_t bytes, const int* fds, size_t count) {
+  iovec part = {const_cast<void*>(data), bytes};
+  alignas(cmsghdr) char space[CMSG_SPACE(2 * sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (count > 0) {
+    message.msg_control = space;
+    message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+    cmsghdr* head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(count * sizeof(int));
+    memcpy(CMSG_DATA(head), fds, count * sizeof(int));
+  }
+  sendmsg(fd, &message, MSG_NOSIGNAL);
+}
+
+// One packet; descriptors that come along are closed.
+ssize_t receive(int fd, void* data, size_t bytes) {
+  iovec part = {data, bytes};
+  alignas(cmsghdr) char space[CMSG_SPACE(4 * sizeof(int))];
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = space;
+  message.msg_controllen = sizeof space;
+  const ssize_t got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+  for (cmsghdr* head = got >= 0 ? CMSG_FIRSTHDR(&message) : nullptr; head != nullptr;
+       head = CMSG_NXTHDR(&message, head)) {
+    const size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int descriptor = -1;
+      memcpy(&descriptor, CMSG_DATA(head) + i * sizeof(int), sizeof descriptor);
+      close(descriptor);
+    }
+  }
+  return got;
+}
+
+}  // namespace
+
+FakeDaemon::FakeDaemon(std::string path, const std::vector<Slice>& slices)
+    : path_(std::move(path)) {
+  control_ =
+      static_cast<wire::ControlPage*>(make_page("control", wire::kControlBytes, &control_fd_));
+  account_ =
+      static_cast<wire::AccountPage*>(make_page("account", wire::kAccountBytes, &account_fd_));
+  control_->magic = wire::kControlMagic;
+  control_->version = wire::kWireVersion;
+  control_->tenant = 1;
+  control_->gpu_count = static_cast<uint32_t>(slices.size());
+  for (size_t i = 0; i < slices.size(); ++i) {
+    memcpy(control_->gpu[i].uuid, slices[i].uuid, sizeof slices[i].uuid);
+    control_->gpu[i].memory_limit = slices[i].memory_limit;
+    control_->gpu[i].gate = 1;
+    control_->gpu[i].share = 1000;
+    control_->gpu[i].minor = static_cast<uint32_t>(i);
+  }
+  account_->magic = wire::kAccountMagic;
+  account_->version = wire::kWireVersion;
+
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  need(path_.size() < sizeof address.sun_path);
+  memcpy(address.sun_path, path_.c_str(), path_.size());
+  listener_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  need(listener_ >= 0 &&
+       bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+       listen(listener_, 64) == 0 && pipe2(stop_, O_CLOEXEC) == 0);
+  thread_ = std::thread([this] { serve(); });
+}
+
+FakeDaemon::~FakeDaemon() {
+  close(stop_[1]);
+  thread_.join();
+  close(stop_[0]);
+  close(listener_);
+  unlink(path_.c_str());
+  munmap(control_, wire::kControlBytes);
+  munmap(account_, wire::kAccountBytes);
+  close(control_fd_);
+  close(account_fd_);
+}
+
+void FakeDaemon::measure_with(Meter meter) {
+  const std::lock_guard lock(mutex_);
+  meter_ = std::move(meter);
+}
+
+void FakeDaemon::refuse(wire::Refusal why) {
+  const std::lock_guard lock(mutex_);
+  refusal_ = why;
+}
+
+int FakeDaemon::registered() const {
+  const std::lock_guard lock(mutex_);
+  return registered_;
+}
+
+uint64_t FakeDaemon::bytes_in_use(int gpu) const {
+  uint64_t sum = control_->gpu[gpu].uncounted_bytes;
+  for (const wire::AccountSlot& slot : account_->slot) {
+    sum += slot.gpu[gpu].used + slot.gpu[gpu].pending;
+  }
+  return sum;
+}
+
+void FakeDaemon::serve() {
+  std::map<int, Process> processes;
+  for (;;) {
+    std::vector<pollfd> waiting = {{stop_[0], POLLIN, 0}, {listener_, POLLIN, 0}};
+    for (const auto& [fd, process] : processes) waiting.push_back({fd, POLLIN, 0});
+    if (poll(waiting.data(), waiting.size(), -1) < 0) continue;
+    if (waiting[0].revents != 0) break;
+    if (waiting[1].revents != 0) {
+      const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+      if (fd >= 0) processes[fd] = {};
+    }
+    for (size_t i = 2; i < waiting.size(); ++i) {
+      if (waiting[i].revents == 0) continue;
+      const int fd = waiting[i].fd;
+      if (answer(fd, processes[fd])) continue;
+      drop(processes[fd]);
+      processes.erase(fd);
+      close(fd);
+    }
+  }
+  for (const auto& [fd, process] : processes) close(fd);
+}
+
+bool FakeDaemon::answer(int fd, Process& process) {
+  alignas(8) char data[512];
+  const ssize_t got = receive(fd, data, sizeof data);
+  if (got < static_cast<ssize_t>(sizeof(wire::Header))) return false;
+  wire::Header header{};
+  memcpy(&header, data, sizeof header);
+  switch (static_cast<wire::Kind>(header.kind)) {
+    case wire::Kind::kHello: {
+      ucred who{};
+      socklen_t length = sizeof who;
+      need(getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0);
+      process.pid = who.pid;
+      welcome(fd, process);
+      return true;
+    }
+    case wire::Kind::kMeasure: {
+      wire::Measure question{};
+      memcpy(&question, data, sizeof question);
+      wire::Measured reply{};
+      reply.header = {static_cast<uint32_t>(wire::Kind::kMeasured), sizeof reply};
+      reply.gpu = question.gpu;
+      reply.serial = question.serial;
+      uint64_t bytes = 0;
+      Meter meter;
+      {
+        const std::lock_guard lock(mutex_);
+        meter = meter_;
+      }
+      reply.known = meter && meter(process.pid, question.gpu, &bytes) ? 1 : 0;
+      reply.bytes = bytes;
+      send_with(fd, &reply, sizeof reply, nullptr, 0);
+      return true;
+    }
+    default:
+      return true;
+  }
+}
+
+void FakeDaemon::welcome(int fd, Process& process) {
+  wire::Welcome reply{};
+  reply.header = {static_cast<uint32_t>(wire::Kind::kWelcome), sizeof reply};
+  reply.version = wire::kWireVersion;
+  {
+    const std::lock_guard lock(mutex_);
+    reply.refusal = static_cast<uint32_t>(refusal_);
+    if (refusal_ == wire::Refusal::kNone) ++registered_;
+  }
+  if (reply.refusal != 0) {
+    send_with(fd, &reply, sizeof reply, nullptr, 0);
+    return;
+  }
+  uint32_t slot = 0;
+  while ((account_->slot[slot].generation & 1U) != 0) ++slot;
+  need(slot < wire::kMaxProcesses);
+  reply.generation = ++account_->slot[slot].generation;
+  account_->slot[slot].pid = process.pid;
+  if (account_->slot_high <= slot) account_->slot_high = slot + 1;
+  reply.slot = slot;
+  process.slot = slot;
+  process.known = true;
+  const int fds[] = {control_fd_, account_fd_};
+  send_with(fd, &reply, sizeof reply, fds, 2);
+}
+
+void FakeDaemon::drop(const Process& process) {
+  if (!process.known) return;
+  wire::AccountSlot& slot = account_->slot[process.slot];
+  for (wire::AccountCell& cell : slot.gpu) {
+    cell.used = 0;
+    cell.pending = 0;
+  }
+  slot.pid = 0;
+  ++slot.generation;
+}
+
+}  // namespace divvy::shim

@@ -1,0 +1,349 @@
+#include "shim/session.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shim/link.h"
+#include "shim/real.h"
+#include "wire/messages.h"
+
+// Declared by no header, exported by every glibc: pthread_atfork itself is a static function that
+// calls it.
+extern "C" int __register_atfork(void (*)(), void (*)(), void (*)(), void*);
+
+namespace divvy::shim {
+namespace {
+
+constexpr int kMaxDevices = 64;
+// How long cuInit waits for a daemon that is just being restarted.
+constexpr int kJoinPatienceMs = 5000;
+constexpr int kAnswerPatienceMs = 2000;
+
+constexpr int kAddSeals = 1033;  // F_ADD_SEALS, which headers older than the kernel lack
+constexpr int kSealSeal = 1;
+constexpr int kSealShrink = 2;
+constexpr int kSealGrow = 4;
+
+struct Session {
+  pthread_mutex_t lock;  // joining, and one question to the daemon at a time
+  std::atomic<Standing> standing;
+  std::atomic<const wire::ControlPage*> control;
+  std::atomic<wire::AccountPage*> account;
+  std::atomic<wire::LanesPage*> lanes;
+  std::atomic<int> socket;
+  int control_fd;
+  int account_fd;
+  int lanes_fd;
+  uint32_t slot;
+  uint32_t generation;
+  uint32_t serial;
+  std::atomic<int8_t> slice_of_device[kMaxDevices];  // slice + 1; 0: none
+  bool fork_handler;
+};
+
+Session g_session = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                     .standing = Standing::kUnknown,
+                     .control = nullptr,
+                     .account = nullptr,
+                     .lanes = nullptr,
+                     .socket = -1,
+                     .control_fd = -1,
+                     .account_fd = -1,
+                     .lanes_fd = -1,
+                     .slot = 0,
+                     .generation = 0,
+                     .serial = 0,
+                     .slice_of_device = {},
+                     .fork_handler = false};
+
+class Locked {
+ public:
+  Locked() { pthread_mutex_lock(&g_session.lock); }
+  ~Locked() { pthread_mutex_unlock(&g_session.lock); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+};
+
+// A child has its parent's pages but is another process: it holds nothing and registers anew, if it
+// ever uses CUDA. Its copy of the socket must not keep the parent's open.
+void forget_after_fork() {
+  const int socket = g_session.socket.exchange(-1);
+  if (socket >= 0) close(socket);
+  for (int* fd : {&g_session.control_fd, &g_session.account_fd, &g_session.lanes_fd}) {
+    if (*fd >= 0) close(*fd);
+    *fd = -1;
+  }
+  g_session.control.store(nullptr);
+  g_session.account.store(nullptr);
+  g_session.lanes.store(nullptr);
+  g_session.generation = 0;
+  g_session.standing.store(Standing::kUnknown);
+  memset(&g_session.lock, 0, sizeof g_session.lock);
+  link_forget_after_fork();
+}
+
+void close_fd(int* fd) {
+  if (*fd >= 0) close(*fd);
+  *fd = -1;
+}
+
+bool make_lanes() {
+  if (g_session.lanes.load() != nullptr) return true;
+  const int fd = static_cast<int>(syscall(SYS_memfd_create, "divvy-lanes", 3u));  // cloexec, seals
+  if (fd < 0) return false;
+  void* page = MAP_FAILED;
+  if (ftruncate(fd, wire::kLanesBytes) == 0) {
+    page = mmap(nullptr, wire::kLanesBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  }
+  if (page == MAP_FAILED ||
+      syscall(SYS_fcntl, fd, kAddSeals, kSealShrink | kSealGrow | kSealSeal) != 0) {
+    close(fd);
+    return false;
+  }
+  auto* lanes = static_cast<wire::LanesPage*>(page);
+  lanes->magic = wire::kLanesMagic;
+  lanes->version = wire::kWireVersion;
+  g_session.lanes_fd = fd;
+  g_session.lanes.store(lanes);
+  return true;
+}
+
+int connect_to(const char* path) {
+  sockaddr_un address;
+  memset(&address, 0, sizeof address);
+  address.sun_family = AF_UNIX;
+  if (strlen(path) >= sizeof address.sun_path) return -1;
+  strcpy(address.sun_path, path);
+  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -1;
+  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    close(fd);
+    return -1;
+  }
+  return fd;
+}
+
+bool readable(int fd, int patience_ms) {
+  pollfd wait = {fd, POLLIN, 0};
+  int got;
+  do {
+    got = poll(&wait, 1, patience_ms);
+  } while (got < 0 && errno == EINTR);
+  return got > 0 && (wait.revents & POLLIN) != 0;
+}
+
+bool send_hello(int fd) {
+  wire::Hello hello;
+  memset(&hello, 0, sizeof hello);
+  hello.header = {static_cast<uint32_t>(wire::Kind::kHello), sizeof hello};
+  hello.version = wire::kWireVersion;
+  hello.pid = static_cast<int32_t>(getpid());
+  hello.slot = g_session.slot;
+  hello.generation = g_session.generation;
+  const char* name = program_invocation_short_name;
+  if (name != nullptr) strncpy(hello.program, name, sizeof hello.program - 1);
+
+  const int fds[2] = {g_session.lanes_fd, g_session.account_fd};
+  const int count = g_session.generation != 0 && g_session.account_fd >= 0 ? 2 : 1;
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof fds)];
+  memset(space, 0, sizeof space);
+  iovec data = {&hello, sizeof hello};
+  msghdr message;
+  memset(&message, 0, sizeof message);
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = space;
+  message.msg_controllen = CMSG_SPACE(static_cast<size_t>(count) * sizeof(int));
+  cmsghdr* head = CMSG_FIRSTHDR(&message);
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(static_cast<size_t>(count) * sizeof(int));
+  memcpy(CMSG_DATA(head), fds, static_cast<size_t>(count) * sizeof(int));
+  return sendmsg(fd, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof hello);
+}
+
+// Fills `fds` with the two descriptors of a Welcome that is none's refusal.
+bool receive_welcome(int fd, wire::Welcome* welcome, int (&fds)[2]) {
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof fds)];
+  iovec data = {welcome, sizeof *welcome};
+  msghdr message;
+  memset(&message, 0, sizeof message);
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = space;
+  message.msg_controllen = sizeof space;
+  fds[0] = fds[1] = -1;
+  const ssize_t got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+  const cmsghdr* head = got > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+  if (head != nullptr && head->cmsg_type == SCM_RIGHTS && head->cmsg_len == CMSG_LEN(sizeof fds)) {
+    memcpy(fds, CMSG_DATA(head), sizeof fds);
+  }
+  return got == static_cast<ssize_t>(sizeof *welcome) &&
+         welcome->header.kind == static_cast<uint32_t>(wire::Kind::kWelcome);
+}
+
+// One try to register through an open socket. Under the lock.
+Standing introduce(int fd) {
+  wire::Welcome welcome;
+  int fds[2];
+  if (!send_hello(fd) || !readable(fd, kAnswerPatienceMs) || !receive_welcome(fd, &welcome, fds)) {
+    return Standing::kUnreachable;
+  }
+  if (welcome.refusal != static_cast<uint32_t>(wire::Refusal::kNone) || fds[0] < 0 || fds[1] < 0 ||
+      welcome.slot >= wire::kMaxProcesses) {
+    close_fd(&fds[0]);
+    close_fd(&fds[1]);
+    return Standing::kRefused;
+  }
+  void* control = mmap(nullptr, wire::kControlBytes, PROT_READ, MAP_SHARED, fds[0], 0);
+  if (control == MAP_FAILED) return Standing::kRefused;
+  // After a restart the account page is the one that this process sent along; mapping it again
+  // would be another address for what is in use.
+  if (g_session.account.load() == nullptr) {
+    void* account =
+        mmap(nullptr, wire::kAccountBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
+    if (account == MAP_FAILED) return Standing::kRefused;
+    g_session.account.store(static_cast<wire::AccountPage*>(account));
+    g_session.account_fd = fds[1];
+  } else {
+    close(fds[1]);
+  }
+  g_session.slot = welcome.slot;
+  g_session.generation = welcome.generation;
+  close_fd(&g_session.control_fd);
+  g_session.control_fd = fds[0];
+  g_session.control.store(static_cast<const wire::ControlPage*>(control));
+  g_session.socket.store(fd);
+  return Standing::kTenant;
+}
+
+Standing try_to_join(const char* path) {
+  const int fd = connect_to(path);
+  if (fd < 0) return Standing::kUnreachable;
+  const Standing answer = introduce(fd);
+  if (answer != Standing::kTenant) close(fd);
+  return answer;
+}
+
+}  // namespace
+
+Standing standing() { return g_session.standing.load(std::memory_order_acquire); }
+const wire::ControlPage* control() { return g_session.control.load(std::memory_order_acquire); }
+wire::AccountPage* account() { return g_session.account.load(std::memory_order_acquire); }
+wire::LanesPage* lanes() { return g_session.lanes.load(std::memory_order_acquire); }
+int account_slot() { return static_cast<int>(g_session.slot); }
+int lanes_fd() { return g_session.lanes_fd; }
+int control_fd() { return g_session.control_fd; }
+int session_socket() { return g_session.socket.load(std::memory_order_acquire); }
+
+Standing join() {
+  const Standing known = standing();
+  if (known != Standing::kUnknown && known != Standing::kUnreachable) return known;
+  const Locked locked;
+  const Standing again = standing();
+  if (again != Standing::kUnknown && again != Standing::kUnreachable) return again;
+
+  const char* path = getenv(wire::kSocketVariable);
+  Standing answer = Standing::kNoTenant;
+  if (path != nullptr && path[0] != '\0') {
+    answer = Standing::kUnreachable;
+    if (!g_session.fork_handler) {
+      g_session.fork_handler = __register_atfork(nullptr, nullptr, forget_after_fork, nullptr) == 0;
+    }
+    for (int waited_ms = 0; make_lanes() && waited_ms < kJoinPatienceMs; waited_ms += 20) {
+      answer = try_to_join(path);
+      if (answer != Standing::kUnreachable) break;
+      const timespec pause = {0, 20'000'000};
+      nanosleep(&pause, nullptr);
+    }
+  }
+  g_session.standing.store(answer, std::memory_order_release);
+  return answer;
+}
+
+bool rejoin() {
+  const char* path = getenv(wire::kSocketVariable);
+  if (path == nullptr) return false;
+  const Locked locked;
+  const int old = g_session.socket.exchange(-1);
+  if (old >= 0) close(old);
+  return try_to_join(path) == Standing::kTenant;
+}
+
+void devices_known() {
+  const wire::ControlPage* page = control();
+  int count = 0;
+  if (page == nullptr || g_cuda.cuDeviceGetCount(&count) != CUDA_SUCCESS) return;
+  for (int device = 0; device < count && device < kMaxDevices; ++device) {
+    CUuuid uuid;
+    const auto get =
+        g_cuda.cuDeviceGetUuid_v2 != nullptr ? g_cuda.cuDeviceGetUuid_v2 : g_cuda.cuDeviceGetUuid;
+    if (get == nullptr || get(&uuid, device) != CUDA_SUCCESS) continue;
+    for (uint32_t i = 0; i < page->gpu_count && i < wire::kMaxGpus; ++i) {
+      if (memcmp(&uuid, page->gpu[i].uuid, sizeof page->gpu[i].uuid) == 0) {
+        g_session.slice_of_device[device].store(static_cast<int8_t>(i + 1));
+      }
+    }
+  }
+}
+
+int slice_of_device(CUdevice device) {
+  if (device < 0 || device >= kMaxDevices) return -1;
+  return g_session.slice_of_device[device].load(std::memory_order_relaxed) - 1;
+}
+
+int slice_of_current() {
+  CUdevice device = -1;
+  if (g_cuda.cuCtxGetDevice(&device) != CUDA_SUCCESS) return -1;
+  return slice_of_device(device);
+}
+
+int slice_of_context(CUcontext context) {
+  CUcontext popped;
+  if (g_cuda.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS) return -1;
+  const int slice = slice_of_current();
+  g_cuda.cuCtxPopCurrent_v2(&popped);
+  return slice;
+}
+
+bool measure(int slice, uint64_t* bytes) {
+  const Locked locked;
+  const int fd = g_session.socket.load();
+  if (fd < 0 || slice < 0) return false;
+  wire::Measure question;
+  question.header = {static_cast<uint32_t>(wire::Kind::kMeasure), sizeof question};
+  question.gpu = static_cast<uint32_t>(slice);
+  question.serial = ++g_session.serial;
+  if (send(fd, &question, sizeof question, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof question)) {
+    return false;
+  }
+  // An answer to an earlier question that was given up may still come first.
+  for (int tries = 0; tries < 4 && readable(fd, kAnswerPatienceMs); ++tries) {
+    wire::Measured answer;
+    const ssize_t got = recv(fd, &answer, sizeof answer, MSG_DONTWAIT);
+    if (got != static_cast<ssize_t>(sizeof answer)) return false;
+    if (answer.serial != question.serial) continue;
+    *bytes = answer.bytes;
+    return answer.known != 0;
+  }
+  return false;
+}
+
+void ring_doorbell() {
+  const int fd = session_socket();
+  if (fd < 0) return;
+  wire::Doorbell bell;
+  bell.header = {static_cast<uint32_t>(wire::Kind::kDoorbell), sizeof bell};
+  send(fd, &bell, sizeof bell, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+}  // namespace divvy::shim

@@ -1,0 +1,313 @@
+// Processes of a tenant: joining, several under one limit, and what the shim must leave alone.
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <vector>
+
+#include "shim/tenant_fixture.h"
+
+namespace divvy::shim {
+namespace {
+
+constexpr uint64_t kLimit = 8 * kGiB;
+
+size_t threads_of_this_process() {
+  size_t count = 0;
+  for ([[maybe_unused]] const auto& entry :
+       std::filesystem::directory_iterator("/proc/self/task")) {
+    ++count;
+  }
+  return count;
+}
+
+TEST(TenantProcess, KeepsUmaskAndSignalHandlers) {
+  if (!inside_tenant()) return run_as_tenant({.limits = {kLimit}});
+  const mode_t before = umask(0027);
+  std::vector<struct sigaction> handlers(64);
+  const auto read_handlers = [](std::vector<struct sigaction>& to) {
+    for (int signal = 1; signal < 64; ++signal) {
+      sigaction(signal, nullptr, &to[static_cast<size_t>(signal)]);
+    }
+  };
+  read_handlers(handlers);
+  sigset_t mask{};
+  sigprocmask(SIG_SETMASK, nullptr, &mask);
+  const size_t threads = threads_of_this_process();
+  const Cuda cu;
+  EXPECT_EQ(threads_of_this_process(), threads) << "no thread before cuInit";
+  cu.begin();
+  CUdeviceptr pointer = 0;
+  EXPECT_EQ(cu.cuMemAlloc_v2(&pointer, kMiB), CUDA_SUCCESS);
+
+  EXPECT_EQ(umask(before), mode_t{0027});
+  std::vector<struct sigaction> after(64);
+  read_handlers(after);
+  for (size_t signal = 1; signal < 64; ++signal) {
+    EXPECT_EQ(handlers[signal].sa_handler, after[signal].sa_handler) << "signal " << signal;
+    EXPECT_EQ(handlers[signal].sa_flags, after[signal].sa_flags) << "signal " << signal;
+  }
+  sigset_t mask_after{};
+  sigprocmask(SIG_SETMASK, nullptr, &mask_after);
+  EXPECT_EQ(memcmp(&mask, &mask_after, sizeof mask), 0);
+}
+
+// Slots are never moved together: the first process ends, two others are still held to one limit.
+TEST(TenantProcess, ThirdProcessCannotExceedTheLimit) {
+  if (!inside_tenant()) {
+    return run_as_tenant({.limits = {kLimit},
+                          .after = [](FakeDaemon& daemon) { EXPECT_EQ(daemon.registered(), 3); }});
+  }
+  // Three processes that take everything they can get, one word at a time through pipes.
+  struct Child {
+    pid_t pid;
+    int ask;
+    int answer;
+  };
+  const auto start = [] {
+    int ask[2];
+    int answer[2];
+    EXPECT_EQ(pipe(ask), 0);
+    EXPECT_EQ(pipe(answer), 0);
+    const pid_t pid = fork();
+    if (pid == 0) {
+      close(ask[1]);
+      const Cuda cu;
+      cu.begin();
+      uint64_t words[3] = {};
+      uint64_t bytes = 0;
+      while (read(ask[0], &bytes, sizeof bytes) == static_cast<ssize_t>(sizeof bytes)) {
+        CUdeviceptr pointer = 0;
+        words[0] = cu.cuMemAlloc_v2(&pointer, bytes);
+        words[1] = cu.free_bytes();
+        if (write(answer[1], words, sizeof words) < 0) break;
+      }
+      _exit(0);
+    }
+    close(ask[0]);
+    close(answer[1]);
+    return Child{pid, ask[1], answer[0]};
+  };
+  const auto take = [](const Child& child, uint64_t bytes) {
+    uint64_t words[3] = {~0ULL, 0, 0};
+    EXPECT_EQ(write(child.ask, &bytes, sizeof bytes), static_cast<ssize_t>(sizeof bytes));
+    EXPECT_EQ(read(child.answer, words, sizeof words), static_cast<ssize_t>(sizeof words));
+    return static_cast<CUresult>(words[0]);
+  };
+  Child first = start();
+  Child second = start();
+  EXPECT_EQ(take(first, kGiB), CUDA_SUCCESS);
+  EXPECT_EQ(take(second, 4 * kGiB), CUDA_SUCCESS);
+  EXPECT_EQ(kill(first.pid, SIGKILL), 0);
+  EXPECT_EQ(waitpid(first.pid, nullptr, 0), first.pid);
+  Child third = start();
+  EXPECT_EQ(take(third, kLimit - 4 * kGiB), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(take(third, 2 * kGiB), CUDA_SUCCESS);
+  EXPECT_EQ(take(second, 2 * kGiB), CUDA_ERROR_OUT_OF_MEMORY);
+  for (const Child& child : {second, third}) {
+    EXPECT_EQ(kill(child.pid, SIGKILL), 0);
+    EXPECT_EQ(waitpid(child.pid, nullptr, 0), child.pid);
+  }
+}
+
+TEST(TenantProcess, TogetherTheyNeverTakeMoreThanTheSlice) {
+  constexpr int kProcesses = 4;
+  if (!inside_tenant()) {
+    return run_as_tenant(
+        {.limits = {kLimit},
+         .before = [](FakeDaemon& daemon) { daemon.control().gpu[0].context_bytes = 512 * kMiB; },
+         .processes = kProcesses});
+  }
+  const Cuda cu;
+  CUcontext context = nullptr;
+  ASSERT_EQ(cu.cuInit(0), CUDA_SUCCESS);
+  CUresult made = CUDA_ERROR_OUT_OF_MEMORY;
+  // While a sibling has taken everything there is no room even for a context.
+  while (made == CUDA_ERROR_OUT_OF_MEMORY) made = cu.cuDevicePrimaryCtxRetain(&context, 0);
+  ASSERT_EQ(made, CUDA_SUCCESS);
+  ASSERT_EQ(cu.cuCtxSetCurrent(context), CUDA_SUCCESS);
+  const Nvml nvml;
+  for (int round = 0; round < 20; ++round) {
+    std::vector<CUdeviceptr> held;
+    CUdeviceptr pointer = 0;
+    while (cu.cuMemAlloc_v2(&pointer, 100 * kMiB) == CUDA_SUCCESS) held.push_back(pointer);
+    EXPECT_EQ(nvml.nvmlInit_v2(), NVML_SUCCESS);
+    nvmlDevice_t device = nullptr;
+    EXPECT_EQ(nvml.nvmlDeviceGetHandleByIndex_v2(0, &device), NVML_SUCCESS);
+    unsigned count = 16;
+    nvmlProcessInfo_t list[16];
+    EXPECT_EQ(nvml.nvmlDeviceGetComputeRunningProcesses_v3(device, &count, list), NVML_SUCCESS);
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < count; ++i) sum += list[i].usedGpuMemory;
+    EXPECT_LE(sum, kLimit);
+    for (const CUdeviceptr each : held) cu.cuMemFree_v2(each);
+  }
+}
+
+// The daemon lowers the limit below what is in use, and raises it again, while the program runs.
+TEST(TenantProcess, ALimitMayChangeAtAnyTime) {
+  if (!inside_tenant()) {
+    return run_as_tenant({.limits = {kLimit}, .during = [](FakeDaemon& daemon) {
+                            const auto& used = daemon.account().slot[0].gpu[0].used;
+                            while (used < 4 * kGiB) sched_yield();
+                            daemon.control().gpu[0].memory_limit = 2 * kGiB;
+                            while (used >= 4 * kGiB) sched_yield();
+                            daemon.control().gpu[0].memory_limit = 3 * kGiB;
+                          }});
+  }
+  const Cuda cu;
+  cu.begin();
+  CUdeviceptr large = 0;
+  ASSERT_EQ(cu.cuMemAlloc_v2(&large, 4 * kGiB), CUDA_SUCCESS);
+  while (cu.total_bytes() != 2 * kGiB) sched_yield();
+  EXPECT_EQ(cu.free_bytes(), 0U);
+  CUdeviceptr small = 0;
+  EXPECT_EQ(cu.cuMemAlloc_v2(&small, 512), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(cu.cuMemAllocAsync(&small, 512, nullptr), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(cu.cuMemFree_v2(large), CUDA_SUCCESS);
+  while (cu.total_bytes() != 3 * kGiB) sched_yield();
+  EXPECT_EQ(cu.cuMemAlloc_v2(&large, 2 * kGiB), CUDA_SUCCESS);
+}
+
+// Two processes allocate and free; one is killed over and over. The other always goes on, and what
+// the dead one held is there for the taking.
+TEST(TenantProcess, AKilledSiblingStallsNobodyAndLeavesNothing) {
+  if (!inside_tenant()) {
+    return run_as_tenant({.limits = {kLimit}, .before = [](FakeDaemon& daemon) {
+                            daemon.control().gpu[0].context_bytes = 512 * kMiB;
+                          }});
+  }
+  for (int round = 0; round < 20; ++round) {
+    int ready[2];
+    ASSERT_EQ(pipe(ready), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      const Cuda cu;
+      cu.begin();
+      for (;;) {
+        CUdeviceptr pointer = 0;
+        cu.cuMemAlloc_v2(&pointer, kGiB);
+        if (write(ready[1], "x", 1) < 0) _exit(1);
+        cu.cuMemFree_v2(pointer);
+      }
+    }
+    close(ready[1]);
+    char byte = 0;
+    for (int i = 0; i <= round; ++i) ASSERT_EQ(read(ready[0], &byte, 1), 1);
+    ASSERT_EQ(kill(child, SIGKILL), 0);
+    ASSERT_EQ(waitpid(child, nullptr, 0), child);
+    close(ready[0]);
+  }
+  const Cuda cu;
+  cu.begin();
+  CUdeviceptr pointer = 0;
+  // The daemon hears of the last death a little later.
+  while (cu.free_bytes() < 7 * kGiB) sched_yield();
+  EXPECT_EQ(cu.cuMemAlloc_v2(&pointer, 7 * kGiB), CUDA_SUCCESS);
+}
+
+TEST(TenantProcess, AContextThatDoesNotFitIsRefused) {
+  if (!inside_tenant()) {
+    return run_as_tenant({.limits = {256 * kMiB}, .before = [](FakeDaemon& daemon) {
+                            daemon.control().gpu[0].context_bytes = 512 * kMiB;
+                          }});
+  }
+  const Cuda cu;
+  CUcontext context = nullptr;
+  ASSERT_EQ(cu.cuInit(0), CUDA_SUCCESS);
+  EXPECT_EQ(cu.cuDevicePrimaryCtxRetain(&context, 0), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(cu.cuCtxCreate_v2(&context, 0, 0), CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+TEST(TenantProcess, AContextThatTurnsOutTooLargeIsTakenDownAgain) {
+  if (!inside_tenant()) return run_as_tenant({.limits = {256 * kMiB}});
+  const Cuda cu;
+  CUcontext context = nullptr;
+  ASSERT_EQ(cu.cuInit(0), CUDA_SUCCESS);
+  EXPECT_EQ(cu.cuDevicePrimaryCtxRetain(&context, 0), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(cu.cuCtxCreate_v2(&context, 0, 0), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(Nvml().own_bytes(), 0U);
+}
+
+TEST(TenantProcess, ContextsCountWhatTheDaemonSaysWhenNobodyMeasures) {
+  if (!inside_tenant()) {
+    return run_as_tenant({.limits = {kLimit}, .measured = false, .before = [](FakeDaemon& daemon) {
+                            daemon.control().gpu[0].context_bytes = 512 * kMiB;
+                          }});
+  }
+  const Cuda cu;
+  cu.begin();
+  EXPECT_EQ(cu.free_bytes(), kLimit - 512 * kMiB);
+}
+
+TEST(TenantProcess, ARefusedProcessIsToldSo) {
+  if (!inside_tenant()) {
+    return run_as_tenant({.limits = {kLimit}, .before = [](FakeDaemon& daemon) {
+                            daemon.refuse(wire::Refusal::kTooManyProcesses);
+                          }});
+  }
+  EXPECT_EQ(Cuda().cuInit(0), CUDA_ERROR_NOT_PERMITTED);
+  EXPECT_EQ(Nvml().nvmlInit_v2(), NVML_ERROR_NO_PERMISSION);
+}
+
+TEST(TenantProcess, WithoutASocketNothingChanges) {
+  if (!inside_tenant()) {
+    return run_as_tenant({.limits = {kLimit}, .environment = {{"DIVVY_SOCKET", ""}}});
+  }
+  const Cuda cu;
+  cu.begin();
+  EXPECT_GT(cu.total_bytes(), 100 * kGiB);
+  int count = 0;
+  EXPECT_EQ(cu.cuDeviceGetCount(&count), CUDA_SUCCESS);
+  EXPECT_EQ(count, 2);
+}
+
+TEST(TenantProcess, SeesOnlyGrantedGpusInTheirOrder) {
+  if (!inside_tenant()) return run_as_tenant({.limits = {kLimit}, .gpus = {1}});
+  const Cuda cu;
+  ASSERT_EQ(cu.cuInit(0), CUDA_SUCCESS);
+  int count = 0;
+  EXPECT_EQ(cu.cuDeviceGetCount(&count), CUDA_SUCCESS);
+  EXPECT_EQ(count, 1);
+  EXPECT_EQ(std::string(getenv("CUDA_VISIBLE_DEVICES")).substr(0, 4), "GPU-");
+}
+
+TEST(TenantProcess, IndicesOfTheProgramCountItsSlices) {
+  if (!inside_tenant()) {
+    return run_as_tenant(
+        {.limits = {kLimit, 2 * kGiB}, .environment = {{"CUDA_VISIBLE_DEVICES", "1"}}});
+  }
+  const Cuda cu;
+  cu.begin();
+  EXPECT_EQ(cu.total_bytes(), 2 * kGiB);
+}
+
+// A child that starts CUDA is a process of its own and is charged for what it takes itself.
+TEST(TenantProcess, AForkedChildRegistersAnew) {
+  if (!inside_tenant()) {
+    return run_as_tenant({.limits = {kLimit},
+                          .after = [](FakeDaemon& daemon) { EXPECT_EQ(daemon.registered(), 2); }});
+  }
+  ASSERT_EQ(Nvml().nvmlInit_v2(), NVML_SUCCESS);
+  const pid_t child = fork();
+  if (child == 0) {
+    const Cuda cu;
+    cu.begin();
+    CUdeviceptr pointer = 0;
+    const bool good = cu.cuMemAlloc_v2(&pointer, kGiB) == CUDA_SUCCESS &&
+                      cu.free_bytes() < kLimit - kGiB && cu.cuMemFree_v2(pointer) == CUDA_SUCCESS;
+    _exit(good ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace divvy::shim

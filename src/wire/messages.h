@@ -1,0 +1,84 @@
+// What a tenant's process and the daemon say to each other on the tenant's Unix socket
+// (SOCK_SEQPACKET: one message is one packet). The path is in the environment variable
+// DIVVY_SOCKET; which tenant speaks is told by which socket it came through.
+//
+//   process -> daemon   Hello      with the lanes page, and after a restart of the daemon with the
+//                                  account page it already has
+//   daemon -> process   Welcome    with the control page and the account page, or a refusal
+//   process -> daemon   Measure    how much does the driver hold for me on this GPU?
+//   daemon -> process   Measured
+//   process -> daemon   Doorbell   I have begun a batch while you slept; no answer
+//
+// The daemon tells a process's death by its pidfd (a forked child may hold the socket open).
+// Everything is checked by who receives it: length, kind, version, ranges, seals of descriptors.
+#pragma once
+
+#include <cstdint>
+
+#include "wire/pages.h"
+
+namespace divvy::wire {
+
+constexpr char kSocketVariable[] = "DIVVY_SOCKET";
+
+enum class Kind : uint32_t {
+  kHello = 1,
+  kWelcome = 2,
+  kMeasure = 3,
+  kMeasured = 4,
+  kDoorbell = 5,
+};
+
+struct Header {
+  uint32_t kind;   // Kind
+  uint32_t bytes;  // of the whole message
+};
+
+// Descriptors: [lanes page] or [lanes page, account page].
+struct Hello {
+  Header header;
+  uint32_t version;     // kWireVersion of the shim
+  int32_t pid;          // in the process's own namespace; for messages only
+  uint32_t slot;        // after a restart: the slot it has in the account page it sends along
+  uint32_t generation;  // and that slot's generation; 0 the first time
+  char program[32];
+};
+
+enum class Refusal : uint32_t {
+  kNone = 0,
+  kVersion = 1,  // the daemon cannot speak with this shim
+  kTooManyProcesses = 2,
+  kMalformed = 3,
+  kTenantEnded = 4,
+};
+
+// Descriptors, unless refused: [control page, account page].
+struct Welcome {
+  Header header;
+  uint32_t version;  // kWireVersion of the daemon
+  uint32_t refusal;  // Refusal
+  uint32_t slot;     // of the account page
+  uint32_t generation;
+  char reason[160];  // one sentence for people, when refused
+};
+
+struct Measure {
+  Header header;
+  uint32_t gpu;  // index into ControlPage::gpu
+  uint32_t serial;
+};
+
+struct Measured {
+  Header header;
+  uint32_t gpu;
+  uint32_t serial;  // of the question
+  uint32_t known;   // 0: the driver does not tell
+  uint32_t reserved;
+  uint64_t bytes;  // everything the driver holds for this process on that GPU
+};
+
+struct Doorbell {
+  Header header;
+};
+
+}  // namespace divvy::wire

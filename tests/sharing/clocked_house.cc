@@ -1,0 +1,119 @@
+#include "sharing/clocked_house.h"
+
+#include <stdexcept>
+
+#include "api/node_routes.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "driver.h"
+#include "net/http.h"
+#include "net/local_paths.h"
+#include "node/arbiter.h"
+#include "node/house.h"
+#include "node/inventory.h"
+#include "node/keeper.h"
+#include "node/tenants.h"
+#include "simgpu/manual_clock.h"
+
+namespace divvy::testing {
+namespace {
+
+constexpr std::uint64_t kStepNs = 200'000;
+
+std::string config(int gpus) {
+  return "clock: manual\ngpus:\n  - model: H200\n    count: " + std::to_string(gpus) + "\n";
+}
+
+// The simulated GPUs' own time.
+class GpuClock final : public Clock {
+ public:
+  explicit GpuClock(simgpu::SharedState& gpus) : gpus_(gpus) {}
+  [[nodiscard]] TimePoint now() const override {
+    return TimePoint(Duration(static_cast<Duration::rep>(gpus_.shared().manual_now_ns.load())));
+  }
+  [[nodiscard]] WallTime wall_now() const override { return system_.wall_now(); }
+  bool wait_until(TimePoint deadline, const std::function<bool()>& stop) override {
+    return system_.wait_until(deadline, stop);
+  }
+  void wake() override { system_.wake(); }
+
+ private:
+  simgpu::SharedState& gpus_;
+  SystemClock system_;
+};
+
+template <typename T>
+T must(Result<T> result) {
+  if (!result) throw std::runtime_error(result.error().message);
+  return *std::move(result);
+}
+
+}  // namespace
+
+struct ClockedHouse::Parts {
+  explicit Parts(simgpu::SharedState& gpus)
+      : keeper(must(node::Keeper::create())),
+        library(must(open_driver())),
+        gpu_clock(gpus),
+        arbiter(gpu_clock, node::Arbiter::Drive::kCaller) {
+    const std::filesystem::path run = net::run_folder();
+    const std::filesystem::path state = net::state_folder();
+    if (const Status made = node::make_folders(run, state); !made) {
+      throw std::runtime_error(made.error().message);
+    }
+    tenants = must(node::Tenants::create({.library = *library,
+                                          .node = must(node::take_inventory(*library)),
+                                          .arbiter = arbiter,
+                                          .keeper = keeper,
+                                          .clock = clock,
+                                          .run_folder = run,
+                                          .state_folder = state,
+                                          .prepare_mps = {},
+                                          .leave_mps = {}}));
+    routes = std::make_unique<api::NodeRoutes>(*tenants, "test");
+    net::HttpServerOptions options;
+    options.socket = net::api_socket(run);
+    server = must(net::HttpServer::create(options, [this](const auto& request, const auto& caller) {
+      return routes->handle(request, caller);
+    }));
+  }
+
+  node::Keeper keeper;
+  std::unique_ptr<nvml::Library> library;
+  SystemClock clock;
+  GpuClock gpu_clock;
+  node::Arbiter arbiter;
+  std::unique_ptr<node::Tenants> tenants;
+  std::unique_ptr<api::NodeRoutes> routes;
+  std::unique_ptr<net::HttpServer> server;
+};
+
+ClockedHouse::ClockedHouse(int gpu_count) : House(config(gpu_count)) {
+  parts_ = std::make_unique<Parts>(gpus());
+}
+
+ClockedHouse::~ClockedHouse() = default;
+
+void ClockedHouse::advance(std::uint64_t ns) {
+  for (std::uint64_t passed = 0; passed < ns; passed += kStepNs) {
+    std::string error;
+    if (!simgpu::advance_manual_clock(gpus(), kStepNs, &error)) throw std::runtime_error(error);
+    parts_->arbiter.step();
+  }
+}
+
+std::vector<double> ClockedHouse::shares_while(std::uint64_t ns,
+                                               const std::vector<const Tenant*>& tenants) {
+  std::vector<std::uint64_t> before;
+  before.reserve(tenants.size());
+  for (const Tenant* tenant : tenants) before.push_back(gpu_ns(tenant->pid()));
+  advance(ns);
+  std::vector<double> shares;
+  for (std::size_t i = 0; i < tenants.size(); ++i) {
+    shares.push_back(1000.0 * static_cast<double>(gpu_ns(tenants[i]->pid()) - before[i]) /
+                     static_cast<double>(ns));
+  }
+  return shares;
+}
+
+}  // namespace divvy::testing

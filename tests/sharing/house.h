@@ -1,0 +1,84 @@
+// A daemon of its own on simulated GPUs, and programs started under `divvy run`: the fixture of the
+// whole-system tests of sharing.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "simgpu/state.h"
+
+namespace divvy::testing {
+
+// A program under a slice. Killed and reaped when it goes.
+class Tenant {
+ public:
+  Tenant(pid_t pid, int output) : pid_(pid), output_(output) {}
+  ~Tenant();
+  Tenant(const Tenant&) = delete;
+  Tenant& operator=(const Tenant&) = delete;
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  // Waits for a line that the program prints, or for its end.
+  [[nodiscard]] bool says(const std::string& line);
+  void send(int signal) const;
+  // Waits for its end; as waitpid.
+  int wait();
+
+ private:
+  pid_t pid_;
+  int output_;
+  bool reaped_ = false;
+  std::string seen_;
+};
+
+class House {
+ public:
+  // `gpus` as in DIVVY_SIM_GPUS, or the text of a DIVVY_SIM_CONFIG if it has more than one line.
+  explicit House(const std::string& gpus);
+  virtual ~House();
+  House(const House&) = delete;
+  House& operator=(const House&) = delete;
+
+  // Starts the daemon and waits until it answers.
+  void start_daemon();
+  void kill_daemon(int signal);
+  [[nodiscard]] pid_t daemon() const { return daemon_; }
+
+  // `divvy run OPTIONS -- tests/sharing/load KIND`, when it runs.
+  [[nodiscard]] std::unique_ptr<Tenant> start(const std::string& options, const std::string& kind);
+  // Any command line, in the environment of this house.
+  [[nodiscard]] std::unique_ptr<Tenant> spawn(const std::string& command);
+  // Runs a command to its end; its output.
+  std::string output_of(const std::string& command, int* status = nullptr);
+
+  // Names of all tenants, in order, each followed by a blank.
+  [[nodiscard]] std::string tenant_names();
+
+  // GPU time that a process has had on all GPUs, as the simulated hardware counts it.
+  [[nodiscard]] std::uint64_t gpu_ns(pid_t pid);
+  // Memory of living processes on a GPU, as the simulated hardware counts it.
+  [[nodiscard]] std::uint64_t gpu_bytes(int gpu);
+
+  // Looks again and again until the condition holds; false after half a minute.
+  [[nodiscard]] static bool eventually(const std::function<bool()>& condition);
+
+  [[nodiscard]] const std::string& folder() const { return folder_; }
+  [[nodiscard]] simgpu::SharedState& gpus() { return *state_; }
+
+ private:
+  std::string folder_;
+  pid_t daemon_ = -1;
+  simgpu::SharedState* state_ = nullptr;
+};
+
+// GPU time of each tenant over a stretch of time, in thousandths of that time.
+[[nodiscard]] std::vector<double> shares_over(House& house,
+                                              const std::vector<const Tenant*>& tenants,
+                                              double seconds);
+
+}  // namespace divvy::testing
