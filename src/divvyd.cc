@@ -134,11 +134,9 @@ int main(int argc, char** argv) {
   app.add_option("--state-dir", options.state,
                  "Folder of what survives a restart (DIVVY_STATE_DIR)")
       ->type_name("FOLDER");
-  auto* background =
-      app.add_flag("--background", options.background,
-                   "Go on in the background once ready; the log is divvyd.log in the state folder");
-  app.add_flag("--foreground", foreground, "Stay and log to standard error (the default)")
-      ->excludes(background);
+  app.add_flag("--background", options.background,
+               "Go on in the background once ready; the log is divvyd.log in the state folder");
+  app.add_flag("--foreground", foreground, "Stay and log to standard error (the default)");
   app.add_option("--log-level", options.log_level, "debug, info, warning, error or off")
       ->type_name("LEVEL");
   app.add_flag("--log-json", options.log_json, "One JSON object per line of the log");
@@ -147,6 +145,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  options.background = options.background && !foreground;
   const auto level = parse_log_level(options.log_level);
   if (!level) {
     std::cerr << "divvyd: " << level.error().message << "\n";

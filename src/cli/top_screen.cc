@@ -133,7 +133,7 @@ class TopLoop {
       }
       if (help_) {
         help_ = false;
-        continue;
+        if (key != 'q') continue;
       }
       switch (key) {
         case 'q':

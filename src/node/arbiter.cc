@@ -40,6 +40,7 @@ void look_at(const wire::Lane& lane, GpuSchedule::Seen& seen, bool& all_starved)
   seen.wants = seen.wants || ahead(inserted, done);
   seen.running = seen.running || running;
   seen.waiting = seen.waiting || ahead(inserted, passed);
+  seen.held = seen.held || (ahead(inserted, passed) && !running);
   if (running && (inserted != passed || closed == inserted)) all_starved = false;
 }
 

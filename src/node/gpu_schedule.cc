@@ -83,6 +83,7 @@ void GpuSchedule::step(std::uint64_t now_ns, const std::vector<Seen>& seen) {
   choose_gated(now_);
   admit();
   choose_open(now_);
+  unstick(now_);
   choose_next();
 }
 
@@ -266,6 +267,20 @@ void GpuSchedule::choose_open(std::uint64_t now) {
   if (contenders == 0) holder_ = kNobody;
   for (Place& place : seats_) {
     if (place.used) set_open(place, !place.gate.gated || !place.throttled, now);
+  }
+}
+
+void GpuSchedule::unstick(std::uint64_t now) {
+  for (Place& place : seats_) {
+    if (!place.used || place.gate.open || !place.seen.running || !place.seen.held) {
+      place.stuck_since = 0;
+      continue;
+    }
+    if (place.stuck_since == 0) place.stuck_since = now;
+    const std::uint64_t patience = batch_ns() + tuning_.unstick_ns;
+    if (now - place.stuck_since < patience) continue;
+    place.gate.open = true;
+    if (now - place.stuck_since >= patience + tuning_.pulse_ns) place.stuck_since = 0;
   }
 }
 

@@ -42,6 +42,7 @@ class GpuSchedule {
     bool wants = false;    // begun and not done
     bool running = false;  // past the gate and not done
     bool waiting = false;  // at the gate, or behind what runs
+    bool held = false;     // one stream stands at the gate with nothing of it past it
     bool starved = false;  // runs a batch that the CPU is still filling, with nothing behind it
     friend bool operator==(const Seen&, const Seen&) = default;
   };
@@ -69,6 +70,8 @@ class GpuSchedule {
     std::uint64_t batch_beside_latency_ns = 200'000;
     std::uint64_t starve_ns = 2'000'000;    // a latency-class tenant may wait for its CPU so long
     std::uint64_t drain_ns = 5'000'000;     // for so long the next one waits for the last one
+    std::uint64_t unstick_ns = 1'000'000;   // beyond a batch: what runs waits for what stands
+    std::uint64_t pulse_ns = 200'000;       // and is let through for so long
     std::uint64_t patience_ns = 3'000'000;  // a lease that nobody uses is taken back after this
     std::uint64_t first_patience_ns = 50'000'000;
     std::uint64_t idle_ns = 5'000'000'000;  // after this the others run without gates
@@ -108,15 +111,16 @@ class GpuSchedule {
     bool has_run = false;  // since it was gated
     Gate gate;
     Account account;
-    double virtual_ns = 0;            // charged GPU time per share of one GPU
-    double bucket_ns = 0;             // capped: what it may still run
-    bool throttled = false;           // capped and its bucket was empty
-    double credit_ns = 0;             // latency class: what it may still run at once
-    bool overdrawn = false;           // latency class: credit was spent and has not come back yet
-    std::uint64_t wanted_at = 0;      // when it last wanted the GPU
-    std::uint64_t fed_at = 0;         // when it last had work that did not wait for its CPU
-    std::uint64_t opened_at = 0;      // when its gate was opened and it did not run yet
-    std::uint64_t due_since = 0;      // holds the turn and waits for others to drain; 0: does not
+    double virtual_ns = 0;          // charged GPU time per share of one GPU
+    double bucket_ns = 0;           // capped: what it may still run
+    bool throttled = false;         // capped and its bucket was empty
+    double credit_ns = 0;           // latency class: what it may still run at once
+    bool overdrawn = false;         // latency class: credit was spent and has not come back yet
+    std::uint64_t wanted_at = 0;    // when it last wanted the GPU
+    std::uint64_t fed_at = 0;       // when it last had work that did not wait for its CPU
+    std::uint64_t opened_at = 0;    // when its gate was opened and it did not run yet
+    std::uint64_t due_since = 0;    // holds the turn and waits for others to drain; 0: does not
+    std::uint64_t stuck_since = 0;  // closed, runs on, and another stream of it stands at the gate
     std::uint64_t excused_until = 0;  // did not use its leases: is passed over until then
     std::uint64_t excuse_ns = 0;
   };
@@ -132,6 +136,7 @@ class GpuSchedule {
   void choose_open(std::uint64_t now);
   void take_turns(std::uint64_t now);
   void set_open(Place& place, bool open, std::uint64_t now);
+  void unstick(std::uint64_t now);
   void choose_next();
 
   [[nodiscard]] bool contends(const Place& place) const;

@@ -190,6 +190,21 @@ TEST(GpuSchedule, ATenantThatNeverUsesItsLeaseCostsTheOthersLittle) {
   EXPECT_GE(gpu.share(1), 950);
 }
 
+TEST(GpuSchedule, StreamsThatWaitForEachOtherDoNotWaitForEver) {
+  GpuSchedule schedule;
+  const auto seat = schedule.add(cap(100));
+  // One stream is past the gate and waits for an event of the other, which stands at it.
+  std::vector<GpuSchedule::Seen> seen(1);
+  seen[seat] = {.present = true, .wants = true, .running = true, .waiting = true, .held = true};
+  std::uint64_t open_steps = 0;
+  for (std::uint64_t now = kMs; now < 200 * kMs; now += kMs / 50) {
+    schedule.step(now, seen);
+    if (now > 100 * kMs && schedule.gate(seat).open) ++open_steps;
+  }
+  EXPECT_GE(open_steps, 1U) << "let through again and again";
+  EXPECT_LE(open_steps, 1000U) << "and only for moments";
+}
+
 TEST(GpuSchedule, NobodyStarvesBesideManyOthers) {
   GpuModel gpu;
   gpu.add(kSmallKernels, share(10));
