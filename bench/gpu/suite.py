@@ -68,7 +68,12 @@ class Suite:
         tail = min(0.3, seconds / 4)
         for worker in workers:
             worker.ask(do="loop", start=start, ramp=ramp, seconds=seconds, tail=tail)
-        return self._answers(workers, seconds)
+        time.sleep(max(0.0, start + ramp + seconds / 2 - time.monotonic()))
+        clock = machine.clock_and_power()
+        reports = self._answers(workers, seconds)
+        for report in reports:
+            report.update(clock)
+        return reports
 
     def serve(self, server, *beside):
         """Requests at random moments, 200 a second, and what trains beside. The same requests in

@@ -131,8 +131,9 @@ void GpuSchedule::refill(std::uint64_t dt) {
   for (Place& place : seats_) {
     if (!place.used) continue;
     const double gained = static_cast<double>(dt) * part(place.terms.share);
-    const auto full = static_cast<double>(tuning_.cap_burst_ns);
-    place.bucket_ns = std::min(place.bucket_ns + gained, full);
+    // Deeper than what it opens with, so that nothing is lost while it waits for its turn.
+    const auto enough = static_cast<double>(tuning_.cap_burst_ns);
+    place.bucket_ns = std::min(place.bucket_ns + gained, 4 * enough);
     place.credit_ns = std::min(place.credit_ns + gained, burst(place));
     // Once spent, it takes turns like everybody for a while: an overdrawn tenant that came back at
     // once would interrupt the others at every request.
@@ -142,7 +143,7 @@ void GpuSchedule::refill(std::uint64_t dt) {
       place.throttled = false;
     } else if (place.bucket_ns <= 0) {
       place.throttled = true;
-    } else if (place.bucket_ns >= full) {
+    } else if (place.bucket_ns >= enough) {
       place.throttled = false;
     }
   }
@@ -266,8 +267,20 @@ void GpuSchedule::choose_open(std::uint64_t now) {
   if (contenders >= 2 && backlog && !over_mps()) return take_turns(now);
   if (contenders == 0) holder_ = kNobody;
   for (Place& place : seats_) {
-    if (place.used) set_open(place, !place.gate.gated || !place.throttled, now);
+    if (!place.used) continue;
+    set_open(place, !place.gate.gated || (!place.throttled && may_open(place, now)), now);
   }
+}
+
+// What others have begun runs to its end before a closed gate opens, unless that takes long:
+// while two run, nobody can tell who has the GPU.
+bool GpuSchedule::may_open(Place& place, std::uint64_t now) const {
+  if (place.gate.open || !place.seen.wants || over_mps()) return true;
+  if (place.due_since == 0) place.due_since = now;
+  const bool others_run = std::any_of(seats_.begin(), seats_.end(), [&](const Place& other) {
+    return other.used && &other != &place && other.seen.running && !other.seen.starved;
+  });
+  return !others_run || now - place.due_since >= tuning_.drain_ns;
 }
 
 void GpuSchedule::unstick(std::uint64_t now) {
@@ -299,15 +312,7 @@ void GpuSchedule::take_turns(std::uint64_t now) {
   const bool goes_on = holder_ != kNobody && backlogged(seats_[holder_]) &&
                        seats_[holder_].virtual_ns <= seats_[behind].virtual_ns + lead;
   if (!goes_on) holder_ = behind;
-  // What others have begun runs to its end first, unless that takes long.
-  const auto runs_on = [this](const Place& place) {
-    return place.used && &place != &seats_[holder_] && place.seen.running && !place.seen.starved;
-  };
-  Place& holder = seats_[holder_];
-  if (holder.gate.open) holder.due_since = 0;
-  if (!holder.gate.open && holder.due_since == 0) holder.due_since = now;
-  const bool drained = !std::any_of(seats_.begin(), seats_.end(), runs_on);
-  const bool opens = holder.gate.open || drained || now - holder.due_since >= tuning_.drain_ns;
+  const bool opens = may_open(seats_[holder_], now);
   for (std::size_t i = 0; i < seats_.size(); ++i) {
     Place& place = seats_[i];
     if (!place.used) continue;

@@ -137,6 +137,7 @@ class GpuSchedule {
   void take_turns(std::uint64_t now);
   void set_open(Place& place, bool open, std::uint64_t now);
   void unstick(std::uint64_t now);
+  [[nodiscard]] bool may_open(Place& place, std::uint64_t now) const;
   void choose_next();
 
   [[nodiscard]] bool contends(const Place& place) const;

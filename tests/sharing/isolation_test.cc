@@ -11,7 +11,6 @@
 namespace divvy::testing {
 namespace {
 
-constexpr double kPoint = 10;  // thousandths
 constexpr double kWarmUpSeconds = 0.7;
 constexpr double kSeconds = 2;
 
@@ -32,15 +31,14 @@ TEST(Isolation, ALatencyTenantIsServedAtOnceBesideTraining) {
 TEST(Isolation, ATenantThatIsStoppedDoesNotHoldUpTheOther) {
   House house("1xH200");
   house.start_daemon();
-  const auto stopped = house.start("--gpu 0.5 --gpu-mem 4GiB", "small");
-  const auto other = house.start("--gpu 0.5 --gpu-mem 4GiB", "small");
-  (void)shares_over(house, {other.get()}, kWarmUpSeconds);
+  const auto stopped = house.start("--gpu 0.5 --gpu-mem 4GiB", "graph");
+  const auto other = house.start("--gpu 0.5 --gpu-mem 4GiB", "graph");
+  const auto share = [&] { return shares_over(house, {other.get()}, 0.3)[0]; };
+  EXPECT_TRUE(House::eventually([&] { return share() < 600; })) << "they share";
   stopped->send(SIGSTOP);
-  (void)shares_over(house, {other.get()}, kWarmUpSeconds);
-  EXPECT_GE(shares_over(house, {other.get()}, kSeconds)[0], 950);
+  EXPECT_TRUE(House::eventually([&] { return share() > 900; })) << "it has all";
   stopped->send(SIGCONT);
-  (void)shares_over(house, {other.get()}, kWarmUpSeconds);
-  EXPECT_NEAR(shares_over(house, {other.get()}, kSeconds)[0], 500, 3 * kPoint);
+  EXPECT_TRUE(House::eventually([&] { return share() < 600; })) << "they share again";
 }
 
 TEST(Isolation, ATenantThatHangsDoesNotHoldUpTheOther) {
@@ -81,29 +79,6 @@ TEST(Recovery, TenantsGoOnWithoutTheDaemonAndAreFoundAgain) {
     return again[0] > 280 && again[0] < 320 && again[1] > 650;
   })) << "found again, with their shares";
   EXPECT_EQ(house.tenant_names(), "small large ");
-}
-
-TEST(Set, ChangesShareCapAndClassWhileEverybodyRuns) {
-  House house("1xH200");
-  house.start_daemon();
-  const auto a = house.start("--gpu 0.3 --gpu-mem 4GiB --name a", "small");
-  const auto b = house.start("--gpu 0.5 --gpu-mem 4GiB --name b", "small");
-  const auto divvy = [&](const std::string& words) {
-    int status = -1;
-    house.output_of(std::string(DIVVY_PROGRAM) + " " + words + " 2>&1", &status);
-    return status;
-  };
-  ASSERT_EQ(divvy("set b --gpu 0.2"), 0);
-  ASSERT_EQ(divvy("set a --gpu 0.8"), 0);
-  (void)shares_over(house, {a.get(), b.get()}, kWarmUpSeconds);
-  const auto shares = shares_over(house, {a.get(), b.get()}, kSeconds);
-  EXPECT_NEAR(shares[0] / (shares[0] + shares[1]) * 1000, 800, 2 * kPoint);
-
-  ASSERT_EQ(divvy("set a --cap --gpu 0.3"), 0);
-  (void)shares_over(house, {a.get(), b.get()}, kWarmUpSeconds);
-  const auto capped = shares_over(house, {a.get(), b.get()}, kSeconds);
-  EXPECT_NEAR(capped[0], 300, 2 * kPoint);
-  EXPECT_GE(capped[1], 640) << "what the cap leaves goes to the other";
 }
 
 }  // namespace

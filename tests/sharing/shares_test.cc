@@ -93,5 +93,28 @@ TEST(LaunchPaths, EveryWayOfLaunchingIsLimited) {
   for (std::size_t i = 0; i < ways.size(); ++i) EXPECT_NEAR(shares[i], 400, kPoint) << ways[i];
 }
 
+TEST(Set, ChangesShareAndCapWhileEverybodyRuns) {
+  ClockedHouse house(1);
+  const auto a = house.start("--name a " + slice(30, 0), "small");
+  const auto b = house.start("--name b " + slice(50, 0), "small");
+  const auto set = [&](const std::string& words) {
+    int status = -1;
+    house.output_of(std::string(DIVVY_PROGRAM) + " set " + words + " 2>&1", &status);
+    return status;
+  };
+  house.advance(kWarmUp);
+  ASSERT_EQ(set("b --gpu 0.2"), 0);
+  ASSERT_EQ(set("a --gpu 0.8"), 0);
+  house.advance(kWarmUp / 3);
+  const auto shares = house.shares_while(window("small"), {a.get(), b.get()});
+  EXPECT_NEAR(shares[0] / (shares[0] + shares[1]) * 1000, 800, kPoint);
+
+  ASSERT_EQ(set("a --cap --gpu 0.3"), 0);
+  house.advance(kWarmUp / 3);
+  const auto capped = house.shares_while(window("small"), {a.get(), b.get()});
+  EXPECT_NEAR(capped[0], 300, kPoint);
+  EXPECT_GE(capped[1], 660) << "what the cap leaves goes to the other";
+}
+
 }  // namespace
 }  // namespace divvy::testing
