@@ -12,6 +12,14 @@ bool Reservation::take_at_last(int slice) {
   return measure_overhead_lazily(slice) && take(account_, bytes_);
 }
 
+bool Reservation::still_fits(int slice) {
+  constexpr uint64_t kEdge = 512U << 20U;
+  const uint64_t limit = account_.limit->memory_limit.load(std::memory_order_relaxed);
+  if (bytes_in_use(account_) + kEdge <= limit) return true;
+  measure_overhead_at_the_edge(slice, bytes_);
+  return bytes_in_use(account_) <= limit;
+}
+
 void charge_slice(int slice, uint64_t bytes) {
   SliceAccount found;
   if (bytes != 0 && account_of(slice, &found)) charge(found, bytes);

@@ -40,6 +40,8 @@ class Reservation {
   Reservation(int slice, uint64_t bytes) : bytes_(bytes) {
     if (!account_of(slice, &account_)) return;
     taken_ = take(account_, bytes) || take_at_last(slice);
+    // Small pieces come out of what the driver has already taken.
+    if (taken_ && bytes >= kLarge && !still_fits(slice)) give_back();
     refused_ = !taken_;
   }
   ~Reservation() { give_back(); }
@@ -57,6 +59,11 @@ class Reservation {
   [[nodiscard]] uint64_t bytes() const { return bytes_; }
 
  private:
+  static constexpr uint64_t kLarge = 1U << 20U;
+
+  // Near the limit what the driver took on its own (code that was loaded since) is measured anew,
+  // so that all together stays inside.
+  bool still_fits(int slice);
   // Before a refusal: like the driver itself, makes the pools of this process give up what they
   // keep, and sees whether its overhead is still as large as it was.
   bool take_at_last(int slice);

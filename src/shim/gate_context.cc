@@ -112,6 +112,8 @@ GateContext* find_gate_context(CUcontext context, bool make) {
     if (!entry.usable) lanes()->flags.fetch_or(wire::kGatesUnavailable);
     entry.context.store(context, std::memory_order_release);
     lanes()->contexts.fetch_or(uint64_t{1} << slice);
+    // Others may have to be gated because of this one.
+    if (control()->asleep.load() != 0) ring_doorbell();
     return &entry;
   }
   return nullptr;

@@ -9,6 +9,7 @@ namespace divvy::shim {
 namespace {
 
 constexpr uint64_t kLazilyNs = 200'000'000;
+constexpr uint64_t kAtTheEdgeNs = 10'000'000;
 
 struct Overhead {
   uint64_t charged;
@@ -50,6 +51,11 @@ bool measure_uncounted(int slice, const SliceAccount& account, uint64_t not_coun
   }
 }
 
+bool measured_within(int slice, uint64_t ns) {
+  const Locked locked;
+  return now_ns() - g_overhead[slice].measured_ns < ns;
+}
+
 }  // namespace
 
 uint64_t expected_context_bytes(int slice) {
@@ -77,12 +83,11 @@ bool measure_overhead(int slice, uint64_t expected) {
 }
 
 bool measure_overhead_lazily(int slice) {
-  if (slice < 0) return false;
-  {
-    const Locked locked;
-    if (now_ns() - g_overhead[slice].measured_ns < kLazilyNs) return false;
-  }
-  return measure_overhead(slice);
+  return slice >= 0 && !measured_within(slice, kLazilyNs) && measure_overhead(slice);
+}
+
+void measure_overhead_at_the_edge(int slice, uint64_t expected) {
+  if (!measured_within(slice, kAtTheEdgeNs)) measure_overhead(slice, expected);
 }
 
 void context_added(int slice) {

@@ -18,6 +18,9 @@ bool measure_overhead(int slice, uint64_t expected = 0);
 // it was measured.
 bool measure_overhead_lazily(int slice);
 
+// The same near the limit, where it matters more: measured again after a few milliseconds.
+void measure_overhead_at_the_edge(int slice, uint64_t expected);
+
 // A context came to be on a slice or went; measure_overhead() is called afterwards.
 void context_added(int slice);
 void context_removed(int slice);
