@@ -110,9 +110,11 @@ std::string granted_text(const json::object& grant) {
 int become(const std::vector<std::string>& command, const std::vector<std::string>& environment,
            std::ostream& err) {
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   std::vector<char*> variables;
+  variables.reserve(environment.size() + 1);
   for (const std::string& entry : environment)
     variables.push_back(const_cast<char*>(entry.c_str()));
   variables.push_back(nullptr);

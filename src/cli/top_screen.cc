@@ -115,7 +115,7 @@ class Screen {
 class TopLoop {
  public:
   TopLoop(const Daemon& daemon, Style style, const Screen& screen)
-      : daemon_(daemon), style_(std::move(style)), screen_(screen) {}
+      : daemon_(daemon), style_(style), screen_(screen) {}
 
   Status run() {
     look();

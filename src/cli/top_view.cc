@@ -26,6 +26,7 @@ using Marks = std::map<std::uint64_t, Mark>;
 // By number, so that a tenant keeps its mark while it runs, however the list is sorted.
 Marks mark_tenants(const Stats& stats) {
   std::vector<std::uint64_t> ids;
+  ids.reserve(stats.tenants.size());
   for (const TenantStats& tenant : stats.tenants) ids.push_back(tenant.id);
   std::ranges::sort(ids);
   Marks marks;

@@ -74,8 +74,8 @@ TEST(Kill, FiveHundredDeathsLeaveNothingAndStallNobody) {
     std::vector<std::unique_ptr<Tenant>> victims;
     for (int i = 0; i < kVictims; ++i) {
       victims.push_back(house.spawn(std::string(DIVVY_PROGRAM) +
-                                    " run --gpu 0.1 --gpu-mem 8GiB -- " + LOAD_PROGRAM + " " +
-                                    kinds[random() % 4] + " 2>/dev/null"));
+                                    " run --wait --gpu 0.1 --gpu-mem 8GiB -- " + LOAD_PROGRAM +
+                                    " " + kinds[random() % 4] + " 2>/dev/null"));
     }
     // Some are hit while they start, some while they run.
     for (auto& victim : victims) {
@@ -103,8 +103,8 @@ TEST(Kill, FiveHundredDeathsLeaveNothingAndStallNobody) {
       << house.output_of(std::string(DIVVY_PROGRAM) + " ps");
   // All the memory is free again: a slice of what the survivor leaves is granted.
   int status = -1;
-  house.output_of(std::string(DIVVY_PROGRAM) + " run --gpu 0.5 --gpu-mem 120GiB -- true 2>&1",
-                  &status);
+  house.output_of(
+      std::string(DIVVY_PROGRAM) + " run --wait --gpu 0.5 --gpu-mem 120GiB -- true 2>&1", &status);
   EXPECT_EQ(status, 0);
 }
 
