@@ -48,15 +48,16 @@ function(divvy_module)
   endforeach()
 endfunction()
 
-# divvy_test(name SOURCES ... LINK ...): a GoogleTest executable, one ctest entry per test case.
+# divvy_test(name [ALONE] SOURCES ... LINK ...): a GoogleTest executable, one ctest entry per test
+# case. ALONE: no other test runs beside them.
 function(divvy_test name)
-  cmake_parse_arguments(T "" "" "SOURCES;LINK;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(T "ALONE" "" "SOURCES;LINK;ENVIRONMENT" ${ARGN})
   add_executable(${name} ${T_SOURCES})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(${name} PRIVATE ${T_LINK} GTest::gtest_main Threads::Threads)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300
-    ENVIRONMENT "${T_ENVIRONMENT}")
+    RUN_SERIAL ${T_ALONE} ENVIRONMENT "${T_ENVIRONMENT}")
 endfunction()
 
 # A fuzzer source defines LLVMFuzzerTestOneInput. With preset `fuzz` it becomes a libFuzzer
