@@ -43,7 +43,7 @@ Result<HttpResponse> http_request(const std::filesystem::path& socket, const Htt
     if (path.size() >= sizeof(sockaddr_un::sun_path)) {
       return err(ErrorCode::kInvalidArgument, "the socket path {} is too long", path);
     }
-    stream.socket().connect(Protocol::endpoint(path), code);
+    code = stream.socket().connect(Protocol::endpoint(path), code);
     if (code) return err(to_error(code, socket));
 
     http::request<http::string_body> message(http::string_to_verb(request.method), request.path,

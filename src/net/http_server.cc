@@ -76,15 +76,15 @@ class HttpServer::Impl {
                  path, sizeof(sockaddr_un::sun_path) - 1);
     }
     ::unlink(path.c_str());
-    acceptor_.open(Protocol(), code);
+    code = acceptor_.open(Protocol(), code);
     if (!code) {
       ::fchmod(acceptor_.native_handle(), options_.mode);
-      acceptor_.bind(Protocol::endpoint(path), code);
+      code = acceptor_.bind(Protocol::endpoint(path), code);
     }
     if (!code && ::chmod(path.c_str(), options_.mode) != 0) {
       code = boost::system::error_code(errno, boost::system::system_category());
     }
-    if (!code) acceptor_.listen(asio::socket_base::max_listen_connections, code);
+    if (!code) code = acceptor_.listen(asio::socket_base::max_listen_connections, code);
     if (code) {
       return err(ErrorCode::kIo, "the socket {} could not be made: {}", path, code.message());
     }
@@ -103,7 +103,7 @@ class HttpServer::Impl {
     while (!stopping_) {
       boost::system::error_code code;
       Protocol::socket socket(context_);
-      acceptor_.accept(socket, code);
+      code = acceptor_.accept(socket, code);
       if (stopping_) return;
       if (code) {
         // Out of descriptors, most probably; they come back as sessions end.
@@ -169,7 +169,7 @@ class HttpServer::Impl {
       asio::io_context context(1);
       Stream stream(context);
       boost::system::error_code code;
-      stream.socket().assign(Protocol(), ::dup(fd), code);
+      code = stream.socket().assign(Protocol(), ::dup(fd), code);
       if (code) return;
       beast::flat_buffer buffer(options_.max_body + 65536);
       while (!stopping_ && exchange(context, stream, buffer, caller)) {

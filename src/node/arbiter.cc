@@ -63,7 +63,8 @@ class Arbiter::Impl {
     (void)step();
   }
 
-  void add_tenant(model::TenantId id, wire::ControlPage* control, std::vector<Slice> slices) {
+  void add_tenant(model::TenantId id, wire::ControlPage* control,
+                  const std::vector<Slice>& slices) {
     const std::lock_guard lock(mutex_);
     Tenant& tenant = tenants_[id];
     tenant.control = control;
@@ -329,10 +330,10 @@ Arbiter::Arbiter(Clock& clock, Drive drive) : impl_(std::make_unique<Impl>(clock
 Arbiter::~Arbiter() = default;
 
 void Arbiter::add_tenant(model::TenantId tenant, wire::ControlPage* control,
-                         std::vector<Slice> slices) {
-  impl_->add_tenant(tenant, control, std::move(slices));
+                         const std::vector<Slice>& slices) {
+  impl_->add_tenant(tenant, control, slices);
 }
-void Arbiter::change_tenant(model::TenantId tenant, std::vector<Slice> slices) {
+void Arbiter::change_tenant(model::TenantId tenant, const std::vector<Slice>& slices) {
   impl_->change_tenant(tenant, slices);
 }
 void Arbiter::remove_tenant(model::TenantId tenant) { impl_->remove_tenant(tenant); }

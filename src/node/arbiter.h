@@ -58,9 +58,10 @@ class Arbiter {
   ~Arbiter();
 
   // Slices in the order of the control page. The page is mapped writable.
-  void add_tenant(model::TenantId tenant, wire::ControlPage* control, std::vector<Slice> slices);
+  void add_tenant(model::TenantId tenant, wire::ControlPage* control,
+                  const std::vector<Slice>& slices);
   // New terms (share, cap, class) for slices that it has; takes effect within a lease.
-  void change_tenant(model::TenantId tenant, std::vector<Slice> slices);
+  void change_tenant(model::TenantId tenant, const std::vector<Slice>& slices);
   void remove_tenant(model::TenantId tenant);
 
   void add_process(model::TenantId tenant, ProcessKey process, const wire::LanesPage* lanes);
