@@ -85,7 +85,7 @@ std::string user_name(uid_t uid) {
   // Not getpwuid: a program that is linked statically or runs in a bare image has no name service,
   // and a slow one must not hold the daemon.
   std::ifstream file("/etc/passwd");
-  const std::string wanted = std::to_string(uid);
+  std::string wanted = std::to_string(uid);
   for (std::string line; std::getline(file, line);) {
     const auto fields = split(line, ':');
     if (fields.size() > 2 && fields[2] == wanted) return std::string(fields[0]);

@@ -50,7 +50,8 @@ void Registrar::Impl::accept_connections(model::TenantId id) {
       // Out of descriptors: the spare one takes the caller in and turns it away, or the listener
       // would stay readable and keep us busy.
       spare_.reset();
-      UniqueFd(::accept4(tenant.listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      UniqueFd turned_away(::accept4(tenant.listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      turned_away.reset();
       spare_ = open_spare();
       log_warning("out of file descriptors", {{"tenant", id.value()}});
       return;

@@ -112,6 +112,7 @@ Status Tenants::recover() {
 
 std::vector<SharedGpu> Tenants::gpus_of(const TenantRecord& record) const {
   std::vector<SharedGpu> result;
+  result.reserve(record.slices.size());
   for (const model::Slice& slice : record.slices) result.push_back(*slices_.find(slice.gpu()));
   return result;
 }
@@ -353,6 +354,7 @@ Result<model::TenantId> Tenants::find(const std::string& text) const {
     return model::TenantId(number);
   }
   std::vector<std::string> names;
+  names.reserve(records_.size());
   for (const auto& [id, record] : records_) names.push_back(record.name);
   std::string advice = "`divvy ps` lists the tenants";
   if (const auto meant = did_you_mean(text, std::span<const std::string>(names))) {
@@ -373,6 +375,7 @@ Result<std::vector<model::Slice>> Tenants::changed_slices(const TenantRecord& re
                                                           const Change& change) const {
   constexpr Share whole(Share::kWhole);
   std::vector<Share> shares;
+  shares.reserve(record.slices.size());
   for (const model::Slice& slice : record.slices) shares.push_back(slice.share());
   if (change.share) {
     shares.assign(change.share->whole_part(), whole);
