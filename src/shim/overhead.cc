@@ -64,7 +64,11 @@ uint64_t expected_context_bytes(int slice) {
   return account.limit->context_bytes.load(std::memory_order_relaxed);
 }
 
-bool measure_overhead(int slice, uint64_t expected) {
+namespace {
+
+// `up_only`: what is being allocated or freed at this moment may make the overhead look smaller
+// than it is.
+bool remeasure(int slice, uint64_t expected, bool up_only) {
   SliceAccount account;
   if (!account_of(slice, &account)) return false;
   const Locked locked;
@@ -76,18 +80,23 @@ bool measure_overhead(int slice, uint64_t expected) {
     now = overhead.contexts * expected_context_bytes(slice);
     if (now < overhead.charged) now = overhead.charged;
   }
+  if (up_only && now < overhead.charged) now = overhead.charged;
   recharge_slice(slice, overhead.charged, now);
   overhead.charged = now;
   overhead.measured_ns = now_ns();
   return measured;
 }
 
+}  // namespace
+
+bool measure_overhead(int slice, uint64_t expected) { return remeasure(slice, expected, false); }
+
 bool measure_overhead_lazily(int slice) {
   return slice >= 0 && !measured_within(slice, kLazilyNs) && measure_overhead(slice);
 }
 
 void measure_overhead_at_the_edge(int slice, uint64_t expected) {
-  if (!measured_within(slice, kAtTheEdgeNs)) measure_overhead(slice, expected);
+  if (!measured_within(slice, kAtTheEdgeNs)) remeasure(slice, expected, true);
 }
 
 void context_added(int slice) {
