@@ -19,13 +19,9 @@ namespace {
 
 constexpr int kMaxDevices = 64;
 
-// The primary context of each device while it lives, and how often the program has retained it.
-struct Primary {
-  CUcontext context;
-  uint32_t retains;
-};
+// The primary context of each device while it lives.
 pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
-Primary g_primary[kMaxDevices];
+CUcontext g_primary[kMaxDevices];
 
 class Locked {
  public:
@@ -85,7 +81,6 @@ CUresult create(CUcontext* out, CUdevice device, Create real) {
 template <typename Destroy>
 CUresult destroy(CUcontext context, Destroy real) {
   const int slice = standing() == Standing::kTenant ? divvy::shim::slice_of_context(context) : -1;
-  if (slice >= 0) divvy::shim::gate_context_going(context);
   const CUresult result = real(context);
   if (result == CUDA_SUCCESS) gone(context, slice);
   return result;
@@ -105,22 +100,14 @@ void primary_may_be_gone(CUdevice device) {
   CUcontext context = nullptr;
   {
     const Locked locked;
-    context = g_primary[device].context;
-    g_primary[device] = {};
+    context = g_primary[device];
+    g_primary[device] = nullptr;
   }
   if (context != nullptr) gone(context, charged_slice_of(device));
 }
 
 template <typename Release>
 CUresult release_primary(CUdevice device, Release real) {
-  CUcontext going = nullptr;
-  if (known(device)) {
-    const Locked locked;
-    Primary& primary = g_primary[device];
-    if (primary.retains > 0) --primary.retains;
-    if (primary.retains == 0) going = primary.context;
-  }
-  if (going != nullptr) divvy::shim::gate_context_going(going);
   const CUresult result = real(device);
   if (result == CUDA_SUCCESS) primary_may_be_gone(device);
   return result;
@@ -128,12 +115,6 @@ CUresult release_primary(CUdevice device, Release real) {
 
 template <typename Reset>
 CUresult reset_primary(CUdevice device, Reset real) {
-  CUcontext going = nullptr;
-  if (known(device)) {
-    const Locked locked;
-    going = g_primary[device].context;
-  }
-  if (going != nullptr) divvy::shim::gate_context_going(going);
   const CUresult result = real(device);
   if (result == CUDA_SUCCESS) primary_may_be_gone(device);
   return result;
@@ -149,7 +130,7 @@ DIVVY_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) 
   bool first = false;
   {
     const Locked locked;
-    first = g_primary[device].context == nullptr;
+    first = g_primary[device] == nullptr;
   }
   const int slice = charged_slice_of(device);
   Reservation room(slice, first ? divvy::shim::expected_context_bytes(slice) : 0);
@@ -158,17 +139,15 @@ DIVVY_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) 
   if (result != CUDA_SUCCESS || out == nullptr) return result;
   {
     const Locked locked;
-    Primary& primary = g_primary[device];
-    ++primary.retains;
     // Another thread may have been the one that made it.
-    first = primary.context == nullptr;
-    primary.context = *out;
+    first = g_primary[device] == nullptr;
+    g_primary[device] = *out;
   }
   if (!first) return result;
   if (!fits(slice, room)) {
     {
       const Locked locked;
-      g_primary[device] = {};
+      g_primary[device] = nullptr;
     }
     g_cuda.cuDevicePrimaryCtxRelease_v2(device);
     *out = nullptr;
@@ -251,7 +230,7 @@ namespace divvy::shim {
 
 void forget_contexts_of_parent() {
   g_lock = PTHREAD_MUTEX_INITIALIZER;
-  for (Primary& primary : g_primary) primary = {};
+  for (CUcontext& primary : g_primary) primary = nullptr;
 }
 
 }  // namespace divvy::shim

@@ -145,7 +145,6 @@ Passage before_launch(CUstream stream, bool per_thread, uint64_t key, uint32_t k
   }
   lane->filled_ns += cost;
   lane->launches.fetch_add(1, std::memory_order_relaxed);
-  lane->lane->work_ns.fetch_add(cost, std::memory_order_relaxed);
   passage.lane = lane;
   if (wants_sample(entry) && g_captures.load(std::memory_order_relaxed) == 0) {
     passage.sample = take_sample(*lane->context, entry);
@@ -242,8 +241,6 @@ void gate_context_created(CUcontext context, CUdevice) {
   find_gate_context(context, true);
   start_watcher();
 }
-
-void gate_context_going(CUcontext) {}
 
 void gate_context_gone(CUcontext context) {
   const GateContext* gate = find_gate_context(context, false);

@@ -20,8 +20,7 @@ namespace divvy::shim {
 
 // A context on a granted device exists and its memory was charged; `context` need not be current.
 void gate_context_created(CUcontext context, CUdevice device);
-// Before the real destruction (or the last release, or the reset) of a context, and after it.
-void gate_context_going(CUcontext context);
+// After the real destruction (or the last release, or the reset) of a context.
 void gate_context_gone(CUcontext context);
 
 // The one question that every launch asks.

@@ -1,7 +1,8 @@
-// What is undone when the driver has freed an allocation.
+// Freeing device memory: what is undone when the driver has freed an allocation.
 #pragma once
 
 #include "shim/charge.h"
+#include "shim/graph_memory.h"
 #include "shim/pools.h"
 
 namespace divvy::shim {
@@ -12,6 +13,25 @@ inline void give_back(const Allocation& held) {
   } else {
     uncharge_slice(held.slice, held.bytes);
   }
+}
+
+// Frees by `real`. The entry goes before the memory: once the driver has freed it, another thread
+// may be given the same address.
+template <typename Real>
+CUresult release_pointer(CUdeviceptr pointer, Real real) {
+  Allocation held;
+  const bool known = g_pointers.remove(pointer, &held);
+  const CUresult result = real();
+  if (!known) {
+    if (result == CUDA_SUCCESS) unknown_memory_freed();
+    return result;
+  }
+  if (result == CUDA_SUCCESS) {
+    give_back(held);
+  } else {
+    g_pointers.insert(pointer, held);
+  }
+  return result;
 }
 
 }  // namespace divvy::shim

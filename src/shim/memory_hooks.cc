@@ -55,25 +55,6 @@ CUresult allocate_rows(const Pointer* out, uint64_t width, uint64_t height, Real
   return allocate(out, product(row_bytes(width), height), Family::kPlain, real);
 }
 
-// The entry goes before the memory: once the driver has freed it, another thread may be given the
-// same address.
-template <typename Pointer, typename Real>
-CUresult release(Pointer pointer, Real real) {
-  Allocation held;
-  const bool known = g_pointers.remove(pointer, &held);
-  const CUresult result = real(pointer);
-  if (!known) {
-    if (result == CUDA_SUCCESS) divvy::shim::unknown_memory_freed();
-    return result;
-  }
-  if (result == CUDA_SUCCESS) {
-    divvy::shim::give_back(held);
-  } else {
-    g_pointers.insert(pointer, held);
-  }
-  return result;
-}
-
 template <typename Size>
 void show_slice(Size* free, Size* total) {
   const int slice = charged_slice();
@@ -119,11 +100,11 @@ DIVVY_EXPORT CUresult cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned
 
 DIVVY_EXPORT CUresult cuMemFree_v2(CUdeviceptr pointer) {
   DIVVY_NEED(cuMemFree_v2);
-  return release(pointer, g_cuda.cuMemFree_v2);
+  return divvy::shim::release_pointer(pointer, [&] { return g_cuda.cuMemFree_v2(pointer); });
 }
 DIVVY_EXPORT CUresult cuMemFree(uint32_t pointer) {
   DIVVY_NEED(cuMemFree);
-  return release(pointer, g_cuda.cuMemFree);
+  return divvy::shim::release_pointer(pointer, [&] { return g_cuda.cuMemFree(pointer); });
 }
 
 DIVVY_EXPORT CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {

@@ -113,23 +113,6 @@ CUresult allocate(CUdeviceptr* out, size_t bytes, CUmemoryPool named, CUstream s
   return allocate_from(divvy::shim::pool_index(pool, device), out, bytes, real, undo);
 }
 
-template <typename Real>
-CUresult release(CUdeviceptr pointer, Real real) {
-  Allocation held;
-  const bool known = g_pointers.remove(pointer, &held);
-  const CUresult result = real();
-  if (!known) {
-    if (result == CUDA_SUCCESS) divvy::shim::unknown_memory_freed();
-    return result;
-  }
-  if (result == CUDA_SUCCESS) {
-    divvy::shim::give_back(held);
-  } else {
-    g_pointers.insert(pointer, held);
-  }
-  return result;
-}
-
 }  // namespace
 
 #define DIVVY_POOL_HOOKS(suffix, per_thread)                                                       \
@@ -152,7 +135,8 @@ CUresult release(CUdeviceptr pointer, Real real) {
   }                                                                                                \
   DIVVY_EXPORT CUresult cuMemFreeAsync##suffix(CUdeviceptr pointer, CUstream stream) {             \
     DIVVY_NEED(cuMemFreeAsync##suffix);                                                            \
-    return release(pointer, [&] { return g_cuda.cuMemFreeAsync##suffix(pointer, stream); });       \
+    return divvy::shim::release_pointer(                                                           \
+        pointer, [&] { return g_cuda.cuMemFreeAsync##suffix(pointer, stream); });                  \
   }
 
 DIVVY_POOL_HOOKS(, false)

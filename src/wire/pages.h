@@ -128,8 +128,7 @@ struct Lane {
   std::atomic<uint32_t> closed;    // its end is in the stream too
   std::atomic<uint32_t> passed;    // through the gate; written by the GPU
   std::atomic<uint32_t> done;      // finished; written by the GPU
-  std::atomic<uint64_t> work_ns;   // predicted GPU time of everything inserted so far
-  uint64_t reserved[4];
+  uint64_t reserved[5];
 };
 static_assert(sizeof(Lane) == 64);
 
