@@ -134,6 +134,46 @@ TEST_F(Divvyd, EndsATenantWithItsLastProcess) {
   EXPECT_TRUE(eventually([&] { return !tenant(id).has_value(); }));
 }
 
+TEST_F(Divvyd, DoesNotReleaseASliceThatIsInUse) {
+  // A real program with the real shim, so that what is refused is what would be overbooked.
+  Program load = start_divvy({"run", "--name", "busy", "--gpu", "0.6", "--device", "0", "--",
+                              GPULOAD_PROGRAM, "spin", "--seconds", "600"},
+                             "busy");
+  ASSERT_TRUE(eventually([&] {
+    const Answer answer = ask("GET", "/v1/tenants/busy");
+    return answer.status == 200 && !answer.body.at("processes").as_array().empty();
+  }));
+  const Answer refused = ask("DELETE", "/v1/tenants/busy");
+  EXPECT_EQ(refused.status, 409);
+  const std::string why(refused.body.at("detail").as_string());
+  EXPECT_NE(why.find(fmt::format("busy has 1 process(es) that use its GPU (pid {})", load.pid())),
+            std::string::npos)
+      << why;
+  EXPECT_EQ(ask("POST", "/v1/tenants", R"({"gpu":"0.6","devices":["0"]})").status, 409)
+      << "the slice is still taken";
+  EXPECT_EQ(ask("GET", "/v1/tenants/busy").body.at("processes").as_array().size(), 1U);
+
+  // It ends with its last process by itself, so nothing may be left to release.
+  load.signal(SIGKILL);
+  (void)load.finish();
+  const int status = ask("DELETE", "/v1/tenants/busy").status;
+  EXPECT_TRUE(status == 404 || status == 200) << status;
+  grant(R"({"gpu":"0.6","devices":["0"]})");
+}
+
+TEST_F(Divvyd, DoesNotReleaseASliceWhoseProcessesMayComeBack) {
+  const json::object granted = grant(R"({"gpu":"0.6","name":"mine"})");
+  FakeProcess process(socket_of(granted));
+  ASSERT_TRUE(process.join());
+  stop_daemon(SIGKILL);
+  start_daemon();
+  const Answer early = ask("DELETE", "/v1/tenants/mine");
+  EXPECT_EQ(early.status, 409);
+  EXPECT_NE(early.body.at("detail").as_string().find("may still come back"), std::string::npos);
+  ASSERT_TRUE(process.join());
+  EXPECT_EQ(ask("DELETE", "/v1/tenants/mine").status, 409);
+}
+
 TEST_F(Divvyd, FindsTenantsAgainAfterItWasKilled) {
   const json::object granted = grant(R"({"gpu":"0.5","memory":"10GiB","name":"survivor"})");
   FakeProcess process(socket_of(granted));
@@ -196,6 +236,43 @@ TEST_F(Divvyd, ReplacesAKeeperThatWasKilled) {
     return false;
   }));
   grant(R"({"gpu":"0.5"})");
+}
+
+TEST_F(Divvyd, OnAFullDiskNothingIsGrantedAndEverythingElseGoesOn) {
+  const json::object before = grant(R"({"gpu":"0.3","name":"before"})");
+  FakeProcess process(socket_of(before));
+  ASSERT_TRUE(process.join());
+  // Writing the state anew now fails as it does where no block is left, for root too.
+  const std::filesystem::path next = folder() / "run/state/tenants.json.new";
+  std::filesystem::create_symlink("/dev/full", next);
+
+  const Outcome refused = divvy({"run", "--gpu", "0.3", "--", "/bin/true"});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_NE(refused.err.find("no slice was granted"), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find("No space left on device; free some space there and try again"),
+            std::string::npos)
+      << refused.err;
+  EXPECT_EQ(ask("POST", "/v1/tenants", R"({"gpu":"0.3"})").status, 500);
+  EXPECT_EQ(ask("PATCH", "/v1/tenants/before", R"({"gpu":"0.5"})").status, 500);
+
+  // Nothing of what was refused is held, and who was there goes on, also with new processes and
+  // when the daemon is started anew.
+  EXPECT_EQ(ask("GET", "/v1/tenants").body.at("items").as_array().size(), 1U);
+  const json::object slice = tenant(id_of(before))->at("slices").at(0).as_object();
+  EXPECT_EQ(slice.at("shareThousandths").as_int64(), 300);
+  EXPECT_TRUE(process.measure(0).has_value());
+  const pid_t another = start_registered(socket_of(before), kMebibyte);
+  kill_and_collect(another);
+  stop_daemon(SIGKILL);
+  start_daemon();
+  EXPECT_TRUE(tenant(id_of(before)).has_value());
+  ASSERT_TRUE(process.join());
+  EXPECT_FALSE(process.refused()) << process.welcome().reason;
+
+  std::filesystem::remove(next);
+  EXPECT_EQ(divvy({"run", "--gpu", "0.3", "--", "/bin/true"}).status, 0) << "by itself";
+  EXPECT_EQ(ask("PATCH", "/v1/tenants/before", R"({"gpu":"0.5"})").status, 200);
+  EXPECT_TRUE(std::filesystem::is_regular_file(folder() / "run/state/tenants.json"));
 }
 
 TEST_F(Divvyd, GarbageOnATenantsSocketHarmsNobody) {

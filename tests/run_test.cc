@@ -5,6 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
 #include "divvyd_machine.h"
 
 namespace divvy::testing {
@@ -235,6 +239,53 @@ TEST_F(Run, TwoThatStartAtTheSameInstantShare) {
     return items.size() == 2 && items[0].at("slices").at(0).at("gated").as_bool() &&
            items[1].at("slices").at(0).at("gated").as_bool();
   }));
+}
+
+TEST_F(Run, ThreeHundredTenantsLeaveNothingOpenInTheDaemon) {
+  // The keeper maps pages too. Where the kernel lists no children it is left out.
+  std::vector<pid_t> programs = {daemon_pid()};
+  std::ifstream list(fmt::format("/proc/{0}/task/{0}/children", daemon_pid()));
+  for (pid_t child = 0; list >> child;) programs.push_back(child);
+  const auto descriptors = [&programs] {
+    std::ptrdiff_t count = 0;
+    for (const pid_t pid : programs) {
+      const auto folder = fmt::format("/proc/{}/fd", pid);
+      count += std::distance(std::filesystem::directory_iterator(folder), {});
+    }
+    return count;
+  };
+  const auto pages = [&programs] {
+    int count = 0;
+    for (const pid_t pid : programs) {
+      std::ifstream maps(fmt::format("/proc/{}/maps", pid));
+      for (std::string line; std::getline(maps, line);) count += has(line, "memfd:divvy") ? 1 : 0;
+    }
+    return count;
+  };
+  // Connections to the API close a moment after their answer, so a number is read until it is so.
+  const auto one_by_one = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      // Every tenth registers, which opens pages, a pidfd and a connection besides.
+      const bool registers = i % 10 == 0;
+      const Outcome outcome = registers
+                                  ? divvy({"run", "--gpu", "0.3", "--", GPULOAD_PROGRAM, "info"})
+                                  : divvy({"run", "--gpu", "0.3", "--", "/bin/true"});
+      ASSERT_EQ(outcome.status, 0) << outcome.err;
+    }
+    ASSERT_TRUE(eventually([&] { return tenants() == 0; }));
+  };
+  one_by_one(10);  // Whatever is opened once is open now
+  std::ptrdiff_t before = 0;
+  ASSERT_TRUE(eventually([&] {
+    const std::ptrdiff_t now = descriptors();
+    return std::exchange(before, now) == now;
+  }));
+  one_by_one(300);
+  EXPECT_TRUE(eventually([&] { return descriptors() <= before; }))
+      << before << " before, " << descriptors() << " after";
+  EXPECT_TRUE(eventually([&] { return pages() == 0; })) << pages() << " pages are left";
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder() / "run/t"), {}), 0)
+      << "sockets are left";
 }
 
 // Without a daemon.

@@ -15,7 +15,7 @@ import machine
 from fleet import Mps, Native, Slice, WorkerFailed
 
 CASES = ("shim", "caps", "pair", "latency", "four", "launchbound", "memory", "families",
-         "nanoseconds")
+         "nanoseconds", "mpsgates")
 FOUR = ("0.1", "0.2", "0.3", "0.4")
 FAMILIES = ("plain", "pitch", "managed", "vmm", "async", "pool", "array", "mipmap", "graph", "ipc")
 GIB = 1 << 30
@@ -35,7 +35,7 @@ class Suite:
         self.lead = min(0.2, window / 2)  # all workers have heard of it by then
         self.natives = {}
         results.update(alone={}, shim={}, caps={}, pair={}, latency={}, four={}, launchbound={},
-                       failures=[], steps=[], ps={}, window_seconds=window)
+                       mpsgates={}, failures=[], steps=[], ps={}, window_seconds=window)
 
     # --- Steps and windows ---
 
@@ -60,9 +60,10 @@ class Suite:
         self.say(f"[{time.monotonic() - self.began:5.0f} s] {case} {mode}: {seconds:.1f} s")
         self.save()
 
-    def measure(self, *workers, seconds=None):
-        """All of them at the same time; one report each."""
-        ramp = self.ramp if seconds is None else self.ramp / 2
+    def measure(self, *workers, seconds=None, settle=1.0):
+        """All of them at the same time; one report each. `settle` times as long as usual pass
+        before anything is counted."""
+        ramp = settle * (self.ramp if seconds is None else self.ramp / 2)
         seconds = seconds or self.window
         start = time.monotonic() + self.lead
         tail = min(0.3, seconds / 4)
@@ -109,6 +110,8 @@ class Suite:
         if "four" in self.cases:
             wanted |= {("resnet", i) for i in range(4)}
         if "latency" in self.cases:
+            wanted.add(("graph", 0))
+        if "mpsgates" in self.cases:
             wanted.add(("graph", 0))
         if "launchbound" in self.cases:
             wanted |= {("gpt2", 0), ("gpt2", 1)}
@@ -229,13 +232,32 @@ class Suite:
         if "launchbound" in self.cases:
             self.gpt2_tenants()
         if {"shim", "caps"} & self.cases:
-            self.one_tenant("gemm", ("0.5",))
+            self.one_tenant("gemm", ("0.25", "0.5", "0.75"))
             self.one_tenant("graph", ("0.5",))
         if "four" in self.cases:
             self.tenants("four", "divvy", *(("resnet", Slice(share)) for share in FOUR))
+        if "mpsgates" in self.cases:
+            self.gates_over_mps()
         if "pair" in self.cases:
             self.tenants("pair", "divvy_mps", ("resnet", Slice("0.3", mode="mps")),
                          ("resnet", Slice("0.7", mode="mps")))
+
+    def gates_over_mps(self):
+        """Tenants of one MPS server that the arbiter has to hold: requests beside training, and a
+        latency tenant that would take everything."""
+        def over_mps(gpu, **more):
+            return Slice(gpu, mode="mps", **more)
+
+        if "alone" not in self.results["latency"]:
+            with self.step("latency", "alone") as go:
+                if go:
+                    self.results["latency"]["alone"] = self.serve(self.native("graph"))
+        self.tenants("mpsgates", "latency",
+                     ("graph", over_mps("0.4", tenant_class="latency")),
+                     ("resnet", over_mps("0.6")))
+        self.tenants("mpsgates", "greedy",
+                     ("resnet", over_mps("0.4", tenant_class="latency")),
+                     ("resnet", over_mps("0.6")))
 
     def tenants(self, case, mode, *wanted):
         with self.step(case, mode) as go:
@@ -243,7 +265,7 @@ class Suite:
                 return
             workers = self.fleet.start_ready(*wanted)
             try:
-                measure = self.serve if case == "latency" else self.measure
+                measure = self.serve if "latency" in (case, mode) else self.measure
                 self.results[case][mode] = measure(*workers)
                 self.note_ps(f"{case} {mode}")
             finally:
@@ -261,7 +283,8 @@ class Suite:
                 with self.step("caps", f"{workload} {cap}") as go:
                     if go:
                         worker = self.capped(workload, worker, cap)
-                        self.results["caps"].setdefault(workload, {})[cap] = self.measure(worker)[0]
+                        self.results["caps"].setdefault(workload, {})[cap] = self.measure(
+                            worker, settle=4.0)[0]  # a cap follows the power within seconds
                         self.note_ps(f"caps {workload} {cap}")
         if worker:
             self.fleet.stop([worker])
@@ -368,14 +391,10 @@ class Suite:
         return found
 
     def call_costs(self):
-        """What gpuload measures of single calls, natively and in a slice of the whole GPU."""
-        costs = {}
-        for mode, how in (("native", Native()), ("divvy", Slice("1"))):
-            launch = self.gpuload_report(how, "launch", "--count", "50000")
-            costs[mode] = {f["launch"]: f["cpu_ns_mean"] for f in launch["flavours"]}
-            pairs = self.gpuload_report(how, "alloc", "--pairs", "5000", "--chunk", "2MiB")
-            costs[mode]["alloc_free_pair"] = pairs["alloc_free_pair_ns"]["p50"]
-        return costs
+        """What the shim adds to single calls, in a slice of the whole GPU: through the shim and past
+        it by turns in one process. Natively the same program shows what it cannot resolve."""
+        return {mode: self.gpuload_report(how, "cost", "--rounds", "100")["costs"]
+                for mode, how in (("native", Native()), ("divvy", Slice("1")))}
 
     def gpuload_report(self, how, *words):
         done = self.fleet.run("gpuload", how, [self.fleet.gpuload, *words, "-o", "json"], 60)

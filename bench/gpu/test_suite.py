@@ -23,8 +23,7 @@ esac
 GPULOAD = """#!/bin/sh
 case "$*" in
 *--family*) echo '{"families": [{"bytes": 4026531840, "stopped": "refused", "error": "x"}]}' ;;
-*--pairs*) echo '{"alloc_free_pair_ns": {"p50": 9000}}' ;;
-*) echo '{"flavours": [{"launch": "plain", "cpu_ns_mean": 3400}]}' ;;
+*) echo '{"costs": [{"call": "launch plain", "added_ns": 4}]}' ;;
 esac
 """
 

@@ -6,7 +6,7 @@
 //                             409 when it does not fit now, 422 when it never will
 //   GET    /v1/tenants/{id}   one, by number or name
 //   PATCH  /v1/tenants/{id}   share, memory, cap, class while it runs
-//   DELETE /v1/tenants/{id}   takes the slices back
+//   DELETE /v1/tenants/{id}   takes the slices back; 409 while processes of it use the GPU
 //   GET    /v1/stats          GPUs and tenants in one answer, for those who watch
 //
 // Errors are problem+json with one sentence in `detail`. Callable from many threads at once.

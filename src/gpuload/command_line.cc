@@ -53,6 +53,7 @@ struct AllOptions {
   uint64_t seed = 1;
   SpinOptions spin;
   LaunchOptions launch;
+  CostOptions cost;
   PoissonOptions poisson;
   MemoryOptions memory;
   CopyOptions copy;
@@ -155,6 +156,9 @@ std::map<std::string, Finish> add_modes(CLI::App& app, AllOptions& all) {
   mode("launch", "what an empty launch costs the CPU, by every way of launching",
        [](AllOptions& a) { return a.launch; })
       .add_option("--count", all.launch.count, "launches of each kind");
+  mode("cost", "what a library in front of the driver adds to launches, allocations and frees",
+       [](AllOptions& a) { return a.cost; })
+      .add_option("--rounds", all.cost.rounds, "rounds of 128 calls each way");
   add_poisson(mode("poisson", "requests at random times, with their latencies",
                    [](AllOptions& a) {
                      a.poisson.seed = a.seed;

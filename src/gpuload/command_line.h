@@ -14,9 +14,10 @@ struct ServeIpcOptions {
   uint64_t chunk = 0;
 };
 
-using ModeOptions = std::variant<InfoOptions, SpinOptions, LaunchOptions, PoissonOptions,
-                                 MemoryOptions, CopyOptions, GraphOptions, AllocOptions,
-                                 ForkOptions, ThreadsOptions, MixOptions, ServeIpcOptions>;
+using ModeOptions =
+    std::variant<InfoOptions, SpinOptions, LaunchOptions, CostOptions, PoissonOptions,
+                 MemoryOptions, CopyOptions, GraphOptions, AllocOptions, ForkOptions,
+                 ThreadsOptions, MixOptions, ServeIpcOptions>;
 
 struct CommandLine {
   std::string mode;

@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include "gpuload/own_exports.h"
+
 namespace divvy::gpuload {
 namespace {
 
@@ -70,6 +72,17 @@ DriverApi DriverApi::load() {
   if (api.cuInit == nullptr || api.cuDriverGetVersion == nullptr) {
     throw NoDriver("libcuda.so.1 was loaded but has no cuInit; it is not a CUDA driver");
   }
+  api.cuDriverGetVersion(&api.version);
+  return api;
+}
+
+DriverApi DriverApi::load_past_hooks() {
+  const OwnExports exports(open_driver());
+  DriverApi api;
+#define DIVVY_CU(symbol, base, since, stream_kind, arguments) \
+  api.symbol = reinterpret_cast<symbol##_fn>(exports.find(#symbol));
+#include "abi/cuda_functions.inc"
+  if (api.cuDriverGetVersion == nullptr) raise_missing("cuDriverGetVersion");
   api.cuDriverGetVersion(&api.version);
   return api;
 }

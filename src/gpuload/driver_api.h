@@ -39,6 +39,10 @@ struct DriverApi {
   // Loads the driver; throws NoDriver with what to do. Does not call cuInit.
   static DriverApi load();
 
+  // The same functions as the driver's library itself exports them, past whatever library was
+  // loaded in front of it. What is not exported stays null. Throws NoDriver.
+  static DriverApi load_past_hooks();
+
   // "CUDA_ERROR_OUT_OF_MEMORY"; for a code that the driver does not know, the number.
   [[nodiscard]] std::string error_name(CUresult code) const;
 };

@@ -25,6 +25,7 @@ std::string_view to_string(LaunchKind kind) {
 KernelLaunch::KernelLaunch(const Session& session, LaunchKind kind, CUfunction function,
                            Geometry geometry, std::vector<uint64_t> arguments, unsigned nodes)
     : session_(session),
+      api_(&session.cu),
       kind_(kind),
       function_(function),
       geometry_(geometry),
@@ -63,7 +64,7 @@ void KernelLaunch::build_graph(unsigned nodes) {
 }
 
 CUresult KernelLaunch::try_launch(CUstream stream) {
-  const DriverApi& cu = session_.cu;
+  const DriverApi& cu = *api_;
   switch (kind_) {
     case LaunchKind::kPlain:
       return cu.cuLaunchKernel(function_, geometry_.blocks, 1, 1, geometry_.threads, 1, 1, 0,

@@ -33,6 +33,10 @@ class KernelLaunch {
   KernelLaunch(const KernelLaunch&) = delete;
   KernelLaunch& operator=(const KernelLaunch&) = delete;
 
+  // Launches from now on through these functions; they outlive this object. The session's are used
+  // until then.
+  void call_through(const DriverApi& api) { api_ = &api; }
+
   [[nodiscard]] CUresult try_launch(CUstream stream);
   // Throws CudaFailure.
   void launch(CUstream stream);
@@ -41,6 +45,7 @@ class KernelLaunch {
   void build_graph(unsigned nodes);
 
   const Session& session_;
+  const DriverApi* api_;
   LaunchKind kind_;
   CUfunction function_;
   Geometry geometry_;

@@ -34,6 +34,11 @@ struct LaunchOptions {
 };
 void run_launch(const Session& session, const LaunchOptions& options, Report& report);
 
+struct CostOptions {
+  uint64_t rounds = 400;  // of 128 calls each way
+};
+void run_cost(const Session& session, const CostOptions& options, Report& report);
+
 struct PoissonOptions {
   double rate = 200;
   double us = 1800;

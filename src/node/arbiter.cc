@@ -25,10 +25,10 @@ std::uint64_t ns_of(TimePoint time) {
 }
 
 // Takes in one lane. The page is the tenant's: whatever it holds, the worst is a wrong wish of that
-// tenant. `done` is read first, because it never runs ahead of the others.
-void look_at(const wire::Lane& lane, GpuSchedule::Seen& seen, bool& all_starved) {
+// tenant. `done` is read first, because it never runs ahead of the others. Answers whether it runs.
+bool look_at(const wire::Lane& lane, GpuSchedule::Seen& seen, bool& all_starved) {
   const auto state = static_cast<wire::LaneState>(lane.state.load(std::memory_order_relaxed));
-  if (state != wire::LaneState::kLive && state != wire::LaneState::kRetiring) return;
+  if (state != wire::LaneState::kLive && state != wire::LaneState::kRetiring) return false;
   const std::uint32_t done = lane.done.load(std::memory_order_acquire);
   const std::uint32_t passed = lane.passed.load(std::memory_order_acquire);
   const std::uint32_t closed = lane.closed.load(std::memory_order_acquire);
@@ -36,12 +36,16 @@ void look_at(const wire::Lane& lane, GpuSchedule::Seen& seen, bool& all_starved)
   const auto ahead = [](std::uint32_t a, std::uint32_t b) {
     return static_cast<std::int32_t>(a - b) > 0;
   };
-  const bool running = ahead(passed, done);
-  seen.wants = seen.wants || ahead(inserted, done);
+  if (!ahead(inserted, done)) return false;
+  // Where the counters contradict each other it stands at the gate, which it is charged for.
+  const bool running = ahead(passed, done) && !ahead(passed, inserted);
+  const bool waiting = !running || inserted != passed;
+  seen.wants = true;
   seen.running = seen.running || running;
-  seen.waiting = seen.waiting || ahead(inserted, passed);
-  seen.held = seen.held || (ahead(inserted, passed) && !running);
+  seen.waiting = seen.waiting || waiting;
+  seen.held = seen.held || !running;
   if (running && (inserted != passed || closed == inserted)) all_starved = false;
+  return running;
 }
 
 }  // namespace
@@ -100,7 +104,7 @@ class Arbiter::Impl {
 
   void add_process(model::TenantId id, ProcessKey key, const wire::LanesPage* lanes) {
     const std::lock_guard lock(mutex_);
-    if (tenants_.contains(id)) processes_[key] = {id, lanes};
+    if (tenants_.contains(id)) processes_[key] = {.tenant = id, .lanes = lanes};
     ring();
   }
 
@@ -141,6 +145,18 @@ class Arbiter::Impl {
     return reports;
   }
 
+  std::uint64_t used_ns(int index) const {
+    const std::lock_guard lock(mutex_);
+    const auto gpu = gpus_.find(index);
+    return gpu == gpus_.end() ? 0 : gpu->second.schedule.used_ns();
+  }
+
+  void set_pace(int index, double pace) {
+    const std::lock_guard lock(mutex_);
+    const auto gpu = gpus_.find(index);
+    if (gpu != gpus_.end()) gpu->second.schedule.set_pace(pace);
+  }
+
  private:
   // The last second of one tenant on one GPU.
   struct Window {
@@ -164,6 +180,7 @@ class Arbiter::Impl {
   struct Process {
     model::TenantId tenant;
     const wire::LanesPage* lanes;
+    std::uint64_t contexts = 0;  // bit i: it has had a context on slice i
   };
   struct Gpu {
     GpuSchedule schedule;
@@ -231,28 +248,34 @@ class Arbiter::Impl {
       gpu.seen.assign(gpu.schedule.seats(), {});
       gpu.all_starved.assign(gpu.schedule.seats(), true);
     }
-    for (const auto& [key, process] : processes_) {
+    for (auto& [key, process] : processes_) {
       const auto found = tenants_.find(process.tenant);
       if (found == tenants_.end()) continue;
       std::vector<Held>& seats = found->second.seats;
-      const std::uint64_t contexts = process.lanes->contexts.load(std::memory_order_relaxed);
+      // Once there, it is there while it lives: one that came and went at each look would have the
+      // others gated and set free each time, and what is owed to them forgotten.
+      process.contexts |= process.lanes->contexts.load(std::memory_order_relaxed);
       const bool ungateable =
           (process.lanes->flags.load(std::memory_order_relaxed) & wire::kGatesUnavailable) != 0;
       for (std::size_t i = 0; i < seats.size(); ++i) {
-        if ((contexts >> i & 1) == 0) continue;
+        if ((process.contexts >> i & 1) == 0) continue;
         gpus_[seats[i].gpu].seen[seats[i].seat].present = true;
         seats[i].window.gates_unavailable = ungateable;
       }
       const std::uint32_t high = std::min<std::uint32_t>(
           process.lanes->lane_high.load(std::memory_order_acquire), wire::kMaxLanes);
+      std::uint64_t running = 0;  // a bit for every slice
       for (std::uint32_t i = 0; i < high; ++i) {
         const wire::Lane& lane = process.lanes->lane[i];
         const std::uint32_t slice = lane.gpu.load(std::memory_order_relaxed);
         if (slice >= seats.size()) continue;
         Gpu& gpu = gpus_[seats[slice].gpu];
         bool all_starved = gpu.all_starved[seats[slice].seat];
-        look_at(lane, gpu.seen[seats[slice].seat], all_starved);
+        if (look_at(lane, gpu.seen[seats[slice].seat], all_starved)) running |= 1ULL << slice;
         gpu.all_starved[seats[slice].seat] = all_starved;
+      }
+      for (std::size_t i = 0; i < seats.size(); ++i) {
+        if ((running >> i & 1) != 0) ++gpus_[seats[i].gpu].seen[seats[i].seat].processes;
       }
     }
     for (auto& [index, gpu] : gpus_) {
@@ -343,6 +366,8 @@ void Arbiter::add_process(model::TenantId tenant, ProcessKey process,
 }
 void Arbiter::remove_process(ProcessKey process) { impl_->remove_process(process); }
 void Arbiter::doorbell() { impl_->doorbell(); }
+std::uint64_t Arbiter::used_ns(int gpu) const { return impl_->used_ns(gpu); }
+void Arbiter::set_pace(int gpu, double pace) { impl_->set_pace(gpu, pace); }
 void Arbiter::step() { impl_->step_once(); }
 std::vector<LeaseReport> Arbiter::report() const { return impl_->report(); }
 

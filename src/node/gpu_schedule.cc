@@ -47,7 +47,7 @@ void GpuSchedule::change(Seat seat, const SliceTerms& terms) {
 
 void GpuSchedule::remove(Seat seat) {
   seats_[seat] = {};
-  if (holder_ == seat) holder_ = kNobody;
+  if (holder_ == seat) give_turn(kNobody);
 }
 
 double GpuSchedule::burst(const Place& place) const {
@@ -77,9 +77,11 @@ void GpuSchedule::step(std::uint64_t now_ns, const std::vector<Seen>& seen) {
     if (!place.seen.starved) place.fed_at = now_;
   }
   notice_gaps(dt);
+  for (Place& place : seats_) place.behind_ns = behind_others(place);
   charge(dt);
+  forget_gaps();
   refill(dt);
-  watch_unused_leases(now_);
+  watch_unused_leases(now_, dt);
   choose_gated(now_);
   admit();
   choose_open(now_);
@@ -110,21 +112,62 @@ void GpuSchedule::charge(std::uint64_t dt) {
   auto working = std::count_if(seats_.begin(), seats_.end(), works);
   const bool all_starved = working == 0;
   if (all_starved) working = std::count_if(seats_.begin(), seats_.end(), runs);
-  const double each =
-      working == 0 ? 0
-                   : static_cast<double>(dt) / (over_mps() ? 1.0 : static_cast<double>(working));
+  const bool nobody_runs = working == 0;
+  const bool mps = over_mps();
+  const auto part_of = [&](const Place& place) {
+    return mps ? mps_part(place) : 1.0 / static_cast<double>(working);
+  };
   for (Place& place : seats_) {
     if (!place.used) continue;
     if (place.seen.wants && !place.seen.running && !place.gate.open) {
       place.account.waited_ns += dt;
       if (place.throttled) place.account.capped_ns += dt;
     }
+    if (nobody_runs && stands_in_the_way(place)) {
+      place.virtual_ns += static_cast<double>(dt) / part(place.terms.share);
+      place.credit_ns -= static_cast<double>(dt);
+    }
     if (!(all_starved ? runs(place) : works(place))) continue;
+    const double each = static_cast<double>(dt) * part_of(place);
     place.account.used_ns += static_cast<std::uint64_t>(each);
+    used_ns_ += static_cast<std::uint64_t>(each);
     place.virtual_ns += each / part(place.terms.share);
-    place.bucket_ns -= each;
+    place.bucket_ns -= each * pace_;
     place.credit_ns -= each;
   }
+}
+
+// By how much it is behind the least of the others that contend.
+double GpuSchedule::behind_others(const Place& place) const {
+  std::optional<double> least;
+  for (const Place& other : seats_) {
+    if (&other == &place || !other.contends) continue;
+    least = std::min(least.value_or(other.virtual_ns), other.virtual_ns);
+  }
+  return least.has_value() ? *least - place.virtual_ns : 0;
+}
+
+// What others ran in its gaps is no claim to be made good: like an idle time, they save up no more
+// than a cycle. What was owed to it before stays.
+void GpuSchedule::forget_gaps() {
+  for (Place& place : seats_) {
+    if (place.seen.starved) place.gap_at = now_;
+    const bool had_gaps = place.gap_at != 0 && now_ - place.gap_at < tuning_.cycle_ns;
+    if (!place.contends || !had_gaps) continue;
+    const double most = std::max(place.behind_ns, static_cast<double>(tuning_.cycle_ns));
+    place.virtual_ns += std::max(0.0, behind_others(place) - most);
+  }
+}
+
+// Others are kept off the GPU for it, and it does not use it.
+bool GpuSchedule::stands_in_the_way(const Place& place) const {
+  if (!place.used || !place.keeps_off || !place.gate.open || !place.seen.wants || place.runs) {
+    return false;
+  }
+  // To get from the gate to the GPU takes a moment. The latency class has none free: it comes and
+  // goes at will, and many such moments would be all the time there is.
+  const bool at_will = place.terms.tenant_class == TenantClass::kLatency && !place.overdrawn;
+  return at_will || now_ - place.opened_at > tuning_.handover_ns;
 }
 
 void GpuSchedule::refill(std::uint64_t dt) {
@@ -151,29 +194,36 @@ void GpuSchedule::refill(std::uint64_t dt) {
 
 // A tenant that says it has work and does not run although its gate is open (its process lies, its
 // context is broken, its driver hangs) is passed over for a while, longer each time.
-void GpuSchedule::watch_unused_leases(std::uint64_t now) {
+void GpuSchedule::watch_unused_leases(std::uint64_t now, std::uint64_t dt) {
   for (Place& place : seats_) {
     if (!place.used || !place.gate.gated) continue;
-    if (place.seen.running || !place.seen.wants || !place.gate.open) {
-      place.opened_at = now;
+    if (place.seen.running || !place.seen.wants || !place.gate.open) place.opened_at = now;
+    if (place.seen.running || !place.seen.wants) {
+      place.stood_ns = 0;
+      place.stood_idle_ns = 0;
       if (place.seen.running) place.excuse_ns = 0;
       place.has_run = place.has_run || place.seen.running;
       continue;
     }
+    if (!place.gate.open) continue;
     const bool others = std::any_of(seats_.begin(), seats_.end(), [&](const Place& other) {
       return other.used && &other != &place && other.seen.wants;
     });
     const bool busy = std::any_of(seats_.begin(), seats_.end(),
                                   [](const Place& other) { return other.seen.running; });
-    // While another's long kernel runs on, it is no fault of this one that it does not.
-    if (busy) place.opened_at = now;
+    place.stood_ns += dt;
+    // While another's long kernel runs on, it is no fault of this one that it does not: up to a
+    // point, or one that says it runs for ever and one that stands for ever would be a wall.
+    if (!busy) place.stood_idle_ns += dt;
     // What it put in before it was gated may stand before its first batch.
-    const std::uint64_t patience = place.has_run ? tuning_.patience_ns : tuning_.first_patience_ns;
-    if (!others || now - place.opened_at < patience) continue;
+    const bool unused = place.has_run && place.stood_idle_ns >= tuning_.patience_ns;
+    if (!others || (!unused && place.stood_ns < tuning_.first_patience_ns)) continue;
     place.has_run = true;
     place.excuse_ns = std::clamp(place.excuse_ns * 2, kFirstExcuseNs, kLongestExcuseNs);
     place.excused_until = now + place.excuse_ns;
     place.opened_at = now;
+    place.stood_ns = 0;
+    place.stood_idle_ns = 0;
   }
 }
 
@@ -184,13 +234,8 @@ void GpuSchedule::admit() {
     const bool contended = place.contends;
     place.contends = contends(place);
     if (contended || !place.contends) continue;
-    std::optional<double> least;
-    for (const Place& other : seats_) {
-      if (&other == &place || !other.contends) continue;
-      least = std::min(least.value_or(other.virtual_ns), other.virtual_ns);
-    }
-    if (!least.has_value()) continue;
-    place.virtual_ns = std::max(place.virtual_ns, *least - static_cast<double>(tuning_.cycle_ns));
+    const auto most = static_cast<double>(tuning_.cycle_ns);
+    place.virtual_ns += std::max(0.0, behind_others(place) - most);
   }
 }
 
@@ -240,6 +285,13 @@ bool GpuSchedule::over_mps() const {
                      [](const Place& place) { return place.used && place.terms.mps; });
 }
 
+// What part of the GPU a tenant takes up while it runs over MPS: every process of it has its share
+// of the threads, and the latency class has them all.
+double GpuSchedule::mps_part(const Place& place) const {
+  if (place.terms.tenant_class == TenantClass::kLatency) return 1.0;
+  return std::min(1.0, part(place.terms.share) * std::max(place.seen.processes, 1u));
+}
+
 void GpuSchedule::set_open(Place& place, bool open, std::uint64_t now) {
   if (open) place.due_since = 0;
   if (open && !place.gate.open) {
@@ -254,6 +306,7 @@ void GpuSchedule::choose_open(std::uint64_t now) {
   const auto urgent = [&](const Place& place) {
     return first_class(place) && contends(place) && now - place.fed_at < tuning_.starve_ns;
   };
+  for (Place& place : seats_) place.keeps_off = urgent(place);
   if (std::any_of(seats_.begin(), seats_.end(), urgent)) {
     for (Place& place : seats_) {
       if (place.used) set_open(place, !place.gate.gated || first_class(place), now);
@@ -265,11 +318,26 @@ void GpuSchedule::choose_open(std::uint64_t now) {
   const bool backlog = std::any_of(seats_.begin(), seats_.end(),
                                    [this](const Place& place) { return backlogged(place); });
   if (contenders >= 2 && backlog && !over_mps()) return take_turns(now);
-  if (contenders == 0) holder_ = kNobody;
-  for (Place& place : seats_) {
+  if (contenders == 0) give_turn(kNobody);
+  // There are no turns over MPS, where the latency class has all threads: with its credit spent it
+  // stands until some is back, if others want the GPU.
+  const bool spent_stands = over_mps() && contenders >= 2;
+  for (std::size_t i = 0; i < seats_.size(); ++i) {
+    Place& place = seats_[i];
     if (!place.used) continue;
-    set_open(place, !place.gate.gated || (!place.throttled && may_open(place, now)), now);
+    const bool spent =
+        spent_stands && place.overdrawn && place.terms.tenant_class == TenantClass::kLatency;
+    set_open(place, !place.gate.gated || (!place.throttled && !spent && may_open(place, now)), now);
+    // Who is left alone has the turn, and keeps it for a while when the others come back.
+    if (contenders != 1 || !contends(place)) continue;
+    if (holder_ != i) give_turn(i);
+    if (place.gate.open && !turn_began_.has_value()) turn_began_ = now;
   }
+}
+
+void GpuSchedule::give_turn(std::size_t seat) {
+  holder_ = seat;
+  turn_began_.reset();
 }
 
 // What others have begun runs to its end before a closed gate opens, unless that takes long:
@@ -309,10 +377,18 @@ void GpuSchedule::take_turns(std::uint64_t now) {
     if (behind == kNobody || seats_[i].virtual_ns < seats_[behind].virtual_ns) behind = i;
   }
   const double lead = static_cast<double>(cycle_ns()) * 500.0 / static_cast<double>(shares);
-  const bool goes_on = holder_ != kNobody && backlogged(seats_[holder_]) &&
-                       seats_[holder_].virtual_ns <= seats_[behind].virtual_ns + lead;
-  if (!goes_on) holder_ = behind;
+  const auto goes_on = [&](const Place& holder) {
+    // Otherwise one that takes its turn, lets it go and takes it again would leave the others no
+    // more than the moments between.
+    const double turn = static_cast<double>(cycle_ns()) * part(holder.terms.share);
+    const double tenure = std::min(turn / 2, static_cast<double>(tuning_.tenure_ns));
+    const bool young = turn_began_.has_value() && static_cast<double>(now - *turn_began_) < tenure;
+    return backlogged(holder) && (young || holder.virtual_ns <= seats_[behind].virtual_ns + lead);
+  };
+  if (holder_ == kNobody || !goes_on(seats_[holder_])) give_turn(behind);
   const bool opens = may_open(seats_[holder_], now);
+  seats_[holder_].keeps_off = opens;
+  if (opens && !turn_began_.has_value()) turn_began_ = now;
   for (std::size_t i = 0; i < seats_.size(); ++i) {
     Place& place = seats_[i];
     if (!place.used) continue;

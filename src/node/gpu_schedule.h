@@ -7,9 +7,13 @@
 // Algorithm. Measured GPU time is charged to who was running. Batch-class tenants take turns in
 // order of virtual time (charged time / share); a turn is a part of a cycle in proportion to the
 // share, and ends early when its tenant has nothing more to run; what it missed it gets later. A
-// latency-class tenant with credit left runs at once and alone. A cap is a bucket of GPU time that
-// may go into debt. Gates of those who want nothing stay open, so that the first to come does not
-// wait. Over MPS tenants run at the same time, and only caps and the latency class close gates.
+// turn is paid for whether it is used or not: what tenants say about themselves may be a lie, and
+// none may keep the others off the GPU for nothing. A latency-class tenant with credit left runs at
+// once and alone. A cap is a bucket of GPU time that may go into debt. Gates of those who want
+// nothing stay open, so that the first to come does not wait. Over MPS tenants run at the same
+// time, each on its part of the multiprocessors; a cap closes gates only when several processes of
+// a tenant use that part several times over, and the latency class runs alone, on all of them,
+// while it has credit.
 //
 // One instance per GPU, used by one thread. No clock, no I/O.
 #pragma once
@@ -44,6 +48,7 @@ class GpuSchedule {
     bool waiting = false;  // at the gate, or behind what runs
     bool held = false;     // one stream stands at the gate with nothing of it past it
     bool starved = false;  // runs a batch that the CPU is still filling, with nothing behind it
+    std::uint32_t processes = 0;  // how many of its processes run
     friend bool operator==(const Seen&, const Seen&) = default;
   };
 
@@ -70,6 +75,8 @@ class GpuSchedule {
     std::uint64_t batch_beside_latency_ns = 200'000;
     std::uint64_t starve_ns = 2'000'000;    // a latency-class tenant may wait for its CPU so long
     std::uint64_t drain_ns = 5'000'000;     // for so long the next one waits for the last one
+    std::uint64_t tenure_ns = 4'000'000;    // who gets the turn keeps it so long if it has work
+    std::uint64_t handover_ns = 100'000;    // a turn that is not used yet is free of charge so long
     std::uint64_t unstick_ns = 1'000'000;   // beyond a batch: what runs waits for what stands
     std::uint64_t pulse_ns = 200'000;       // and is let through for so long
     std::uint64_t patience_ns = 3'000'000;  // a lease that nobody uses is taken back after this
@@ -86,6 +93,9 @@ class GpuSchedule {
   [[nodiscard]] Seat add(const SliceTerms& terms);
   void change(Seat seat, const SliceTerms& terms);
   void remove(Seat seat);
+  // How much faster the GPU works now than under full load (power_pace.h): time is charged to caps
+  // by that much more.
+  void set_pace(double pace) { pace_ = pace; }
   [[nodiscard]] std::size_t seats() const { return seats_.size(); }
 
   // Takes in what was seen at `now_ns`, which never goes back, and decides. `seen` has one entry
@@ -95,6 +105,8 @@ class GpuSchedule {
   // The decision of the last step.
   [[nodiscard]] Gate gate(Seat seat) const { return seats_[seat].gate; }
   [[nodiscard]] const SliceTerms& terms(Seat seat) const { return seats_[seat].terms; }
+  // Of everybody, those who are gone included.
+  [[nodiscard]] std::uint64_t used_ns() const { return used_ns_; }
   [[nodiscard]] const Account& account(Seat seat) const { return seats_[seat].account; }
   // Where to cut batches on this GPU: shorter ones drain faster, longer ones cost less.
   [[nodiscard]] std::uint32_t batch_ns() const;
@@ -111,15 +123,20 @@ class GpuSchedule {
     bool has_run = false;  // since it was gated
     Gate gate;
     Account account;
-    double virtual_ns = 0;          // charged GPU time per share of one GPU
-    double bucket_ns = 0;           // capped: what it may still run
-    bool throttled = false;         // capped and its bucket was empty
-    double credit_ns = 0;           // latency class: what it may still run at once
-    bool overdrawn = false;         // latency class: credit was spent and has not come back yet
-    std::uint64_t wanted_at = 0;    // when it last wanted the GPU
-    std::uint64_t fed_at = 0;       // when it last had work that did not wait for its CPU
-    std::uint64_t opened_at = 0;    // when its gate was opened and it did not run yet
-    std::uint64_t due_since = 0;    // holds the turn and waits for others to drain; 0: does not
+    double virtual_ns = 0;            // charged GPU time per share of one GPU
+    double behind_ns = 0;             // so far behind the others before the last charge
+    double bucket_ns = 0;             // capped: what it may still run
+    bool throttled = false;           // capped and its bucket was empty
+    double credit_ns = 0;             // latency class: what it may still run at once
+    bool overdrawn = false;           // latency class: credit was spent and has not come back yet
+    std::uint64_t wanted_at = 0;      // when it last wanted the GPU
+    std::uint64_t fed_at = 0;         // when it last had work that did not wait for its CPU
+    std::uint64_t gap_at = 0;         // when it last did not; 0: never
+    bool keeps_off = false;           // others' gates are closed for it
+    std::uint64_t opened_at = 0;      // when its gate was opened and it did not run yet
+    std::uint64_t stood_ns = 0;       // at its open gate since it last ran
+    std::uint64_t stood_idle_ns = 0;  // of that: while nobody else ran
+    std::uint64_t due_since = 0;      // holds the turn and waits for others to drain; 0: does not
     std::uint64_t stuck_since = 0;  // closed, runs on, and another stream of it stands at the gate
     std::uint64_t excused_until = 0;  // did not use its leases: is passed over until then
     std::uint64_t excuse_ns = 0;
@@ -129,8 +146,9 @@ class GpuSchedule {
 
   void notice_gaps(std::uint64_t dt);
   void charge(std::uint64_t dt);
+  void forget_gaps();
   void refill(std::uint64_t dt);
-  void watch_unused_leases(std::uint64_t now);
+  void watch_unused_leases(std::uint64_t now, std::uint64_t dt);
   void admit();
   void choose_gated(std::uint64_t now);
   void choose_open(std::uint64_t now);
@@ -139,11 +157,15 @@ class GpuSchedule {
   void unstick(std::uint64_t now);
   [[nodiscard]] bool may_open(Place& place, std::uint64_t now) const;
   void choose_next();
+  void give_turn(std::size_t seat);
 
+  [[nodiscard]] double behind_others(const Place& place) const;
+  [[nodiscard]] bool stands_in_the_way(const Place& place) const;
   [[nodiscard]] bool contends(const Place& place) const;
   [[nodiscard]] bool backlogged(const Place& place) const;
   [[nodiscard]] bool first_class(const Place& place) const;
   [[nodiscard]] bool over_mps() const;
+  [[nodiscard]] double mps_part(const Place& place) const;
   [[nodiscard]] std::uint64_t cycle_ns() const;
   [[nodiscard]] double burst(const Place& place) const;
 
@@ -152,6 +174,9 @@ class GpuSchedule {
   std::uint64_t now_ = 0;
   bool started_ = false;
   std::size_t holder_ = kNobody;
+  std::optional<std::uint64_t> turn_began_;  // when the holder's gate was opened for it
+  std::uint64_t used_ns_ = 0;
+  double pace_ = 1.0;
   double gaps_ = 0;  // the part of the recent past in which somebody was starved
   std::optional<std::uint64_t> next_in_ns_;
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "node/gpu_model.h"
 
@@ -190,6 +191,59 @@ TEST(GpuSchedule, ATenantThatNeverUsesItsLeaseCostsTheOthersLittle) {
   EXPECT_GE(gpu.share(1), 950);
 }
 
+// What a tenant in trouble may cost the next one each time: its lease and 10 ms. A lease is its
+// part of a cycle, and twice that at most where it is owed some.
+TEST(GpuSchedule, ATenantInTroubleDelaysTheNextByItsLeaseAndTenMilliseconds) {
+  constexpr std::uint64_t kNeverEnds = 3'600 * kSecond;
+  const std::pair<const char*, Program> troubles[] = {
+      {"its batch never completes", {.kernel_ns = kNeverEnds, .cpu_ns = 4'000}},
+      {"so, and nothing is behind it",
+       {.kernel_ns = kNeverEnds, .cpu_ns = 4'000, .kernels_per_sync = 1}},
+      {"stands at its open gate", {.kernel_ns = 50'000, .cpu_ns = 4'000, .hangs = true}},
+  };
+  for (const auto& [trouble, program] : troubles) {
+    for (const std::uint32_t part : {100u, 300u, 500u, 700u, 900u}) {
+      GpuModel gpu;
+      // Until it gets into trouble, it leaves gaps that the other fills.
+      const auto troubled = gpu.add(kLaunchBound, share(part));
+      const auto next = gpu.add(kSmallKernels, share(1000 - part));
+      gpu.run(2 * kSecond);
+      gpu.tenants[troubled].program = program;
+      gpu.tenants[next].longest_wait_ns = 0;
+      gpu.run(3 * kSecond);
+      const std::uint64_t lease = 2 * GpuSchedule::Tuning{}.cycle_ns * part / 1000;
+      EXPECT_LE(gpu.tenants[next].longest_wait_ns, lease + 10 * kMs)
+          << trouble << ", share " << part;
+    }
+  }
+}
+
+TEST(GpuSchedule, OneThatRunsForEverAndOneThatStandsForEverAreNoWall) {
+  GpuSchedule schedule;
+  const auto runs = schedule.add(share(300));
+  const auto stands = schedule.add(share(300));
+  const auto next = schedule.add(share(400));
+  std::vector<GpuSchedule::Seen> seen(3);
+  std::uint64_t waited = 0;
+  std::uint64_t longest = 0;
+  constexpr std::uint64_t kStep = 20'000;
+  for (std::uint64_t now = kMs; now < 5 * kSecond; now += kStep) {
+    const bool open = schedule.gate(next).open;
+    waited = open ? 0 : waited + kStep;
+    if (now > kSecond) longest = std::max(longest, waited);
+    seen[runs] = {.present = true, .wants = true, .running = true, .processes = 1};
+    seen[stands] = {.present = true, .wants = true, .waiting = true, .held = true};
+    seen[next] = {.present = true,
+                  .wants = true,
+                  .running = open,
+                  .waiting = true,
+                  .held = !open,
+                  .processes = open ? 1u : 0u};
+    schedule.step(now, seen);
+  }
+  EXPECT_LE(longest, 100 * kMs);
+}
+
 TEST(GpuSchedule, StreamsThatWaitForEachOtherDoNotWaitForEver) {
   GpuSchedule schedule;
   const auto seat = schedule.add(cap(100));
@@ -238,7 +292,7 @@ TEST(GpuSchedule, WhoComesBackAfterALongIdleTimeHasSavedNothingUp) {
   EXPECT_LE(gpu.tenants[1].longest_wait_ns, 80 * kMs);
 }
 
-TEST(GpuSchedule, OverMpsOnlyTheLatencyClassAndCapsCloseGates) {
+TEST(GpuSchedule, OverMpsTheLatencyClassClosesTheOthersGates) {
   GpuSchedule schedule;
   const auto a = schedule.add({.share = 300, .mps = true});
   const auto b = schedule.add({.share = 700, .mps = true});
@@ -253,6 +307,73 @@ TEST(GpuSchedule, OverMpsOnlyTheLatencyClassAndCapsCloseGates) {
   EXPECT_TRUE(schedule.gate(a).open);
   EXPECT_TRUE(schedule.gate(b).gated);
   EXPECT_FALSE(schedule.gate(b).open);
+}
+
+TEST(GpuSchedule, OverMpsALatencyTenantThatSpentItsCreditStandsWhileOthersWant) {
+  GpuSchedule schedule;
+  const auto service =
+      schedule.add({.share = 400, .tenant_class = TenantClass::kLatency, .mps = true});
+  const auto training = schedule.add({.share = 600, .mps = true});
+  std::uint64_t now = kMs;
+  std::uint64_t open_ns = 0;
+  std::uint64_t training_open_ns = 0;
+  constexpr std::uint64_t kStep = kMs / 10;
+  for (; now < 10'000 * kMs; now += kStep) {
+    const auto busy = [&](GpuSchedule::Seat seat) {
+      const bool open = schedule.gate(seat).open;
+      return GpuSchedule::Seen{.present = true,
+                               .wants = true,
+                               .running = open,
+                               .waiting = true,
+                               .held = !open,
+                               .processes = open ? 1u : 0u};
+    };
+    const std::vector<GpuSchedule::Seen> seen = {busy(service), busy(training)};
+    open_ns += schedule.gate(service).open ? kStep : 0;
+    training_open_ns += schedule.gate(training).open ? kStep : 0;
+    schedule.step(now, seen);
+  }
+  EXPECT_NEAR(static_cast<double>(open_ns) / static_cast<double>(now), 0.4, 0.02);
+  EXPECT_NEAR(static_cast<double>(training_open_ns) / static_cast<double>(now), 0.6, 0.02);
+}
+
+TEST(GpuSchedule, ACapCountsMoreWhileTheGpuIsFasterThanUnderFullLoad) {
+  GpuSchedule schedule;
+  const auto seat = schedule.add({.share = 500, .capped = true});
+  schedule.set_pace(1.25);
+  std::uint64_t now = kMs;
+  std::uint64_t open_ns = 0;
+  constexpr std::uint64_t kStep = kMs / 10;
+  for (; now < 5'000 * kMs; now += kStep) {
+    const bool open = schedule.gate(seat).open;
+    open_ns += open ? kStep : 0;
+    schedule.step(now, {{.present = true, .wants = true, .running = open, .waiting = true}});
+  }
+  EXPECT_NEAR(static_cast<double>(open_ns) / static_cast<double>(now), 0.4, 0.005);
+}
+
+// One process has its share of the threads, and that is its cap; three of them have three times it.
+TEST(GpuSchedule, OverMpsACapHoldsForSeveralProcessesTogether) {
+  for (const std::uint32_t processes : {1u, 3u}) {
+    GpuSchedule schedule;
+    const auto seat = schedule.add({.share = 200, .capped = true, .mps = true});
+    std::uint64_t now = kMs;
+    std::uint64_t open_ns = 0;
+    constexpr std::uint64_t kStep = kMs / 10;
+    for (; now < 5'000 * kMs; now += kStep) {
+      const bool open = schedule.gate(seat).open;
+      open_ns += open ? kStep : 0;
+      schedule.step(now, {{.present = true,
+                           .wants = true,
+                           .running = open,
+                           .waiting = true,
+                           .held = !open,
+                           .processes = open ? processes : 0}});
+    }
+    EXPECT_NEAR(static_cast<double>(open_ns) / static_cast<double>(now),
+                1.0 / static_cast<double>(processes), 0.01)
+        << processes << " processes";
+  }
 }
 
 }  // namespace

@@ -29,8 +29,12 @@ std::string folder_name(const model::GpuUuid& gpu) {
 
 }  // namespace
 
-std::map<std::string, std::string> mps_environment(const MpsEndpoint& endpoint, Share share) {
-  const std::uint32_t per_cent = std::clamp<std::uint32_t>((share.thousandths() + 9) / 10, 1, 100);
+std::map<std::string, std::string> mps_environment(const MpsEndpoint& endpoint, Share share,
+                                                   TenantClass tenant_class) {
+  const std::uint32_t per_cent =
+      tenant_class == TenantClass::kLatency
+          ? 100
+          : std::clamp<std::uint32_t>((share.thousandths() + 9) / 10, 1, 100);
   return {{"CUDA_MPS_PIPE_DIRECTORY", endpoint.pipe_folder.string()},
           {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", std::to_string(per_cent)}};
 }

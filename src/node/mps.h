@@ -23,6 +23,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "model/gpu_uuid.h"
+#include "node/gpu_schedule.h"
 #include "node/mps_control.h"
 #include "node/unique_fd.h"
 
@@ -34,9 +35,11 @@ struct MpsEndpoint {
 
 // What a tenant's programs need in their environment to reach the daemon with this much of the GPU:
 // "CUDA_MPS_PIPE_DIRECTORY" and "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE". A share that is no whole per
-// cent is rounded up, so that the guarantee can be reached; a whole GPU or more is 100.
+// cent is rounded up, so that the guarantee can be reached; a whole GPU or more is 100, and so is
+// the latency class, which the arbiter lets run alone for as long as its share allows.
 [[nodiscard]] std::map<std::string, std::string> mps_environment(const MpsEndpoint& endpoint,
-                                                                 Share share);
+                                                                 Share share,
+                                                                 TenantClass tenant_class);
 
 class Mps {
  public:

@@ -12,7 +12,7 @@ PrepareMode prepare_mps(Mps& mps) {
     }
     const model::Slice& slice = record.slices.front();
     DIVVY_TRY(endpoint, mps.acquire(slice.gpu()));
-    return mps_environment(endpoint, slice.share());
+    return mps_environment(endpoint, slice.share(), record.tenant_class);
   };
 }
 

@@ -255,14 +255,21 @@ TEST_F(MpsTest, ATenantGetsItsPartOfTheThreadsAndOnlyOneGpu) {
 TEST(MpsEnvironment, GivesEveryTenantAtLeastItsShareOfTheThreads) {
   const MpsEndpoint endpoint{"/run/divvy/mps/x/pipe"};
   const auto threads = [&](std::uint32_t thousandths) {
-    return mps_environment(endpoint, Share(thousandths)).at("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+    return mps_environment(endpoint, Share(thousandths), TenantClass::kBatch)
+        .at("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
   };
-  EXPECT_EQ(mps_environment(endpoint, Share(300)).at("CUDA_MPS_PIPE_DIRECTORY"),
-            "/run/divvy/mps/x/pipe");
+  EXPECT_EQ(
+      mps_environment(endpoint, Share(300), TenantClass::kBatch).at("CUDA_MPS_PIPE_DIRECTORY"),
+      "/run/divvy/mps/x/pipe");
   EXPECT_EQ(threads(300), "30");
   EXPECT_EQ(threads(125), "13");
   EXPECT_EQ(threads(1), "1");
   EXPECT_EQ(threads(2500), "100");
+}
+
+TEST(MpsEnvironment, GivesTheLatencyClassAllThreadsBecauseItRunsAlone) {
+  const auto environment = mps_environment({"/x"}, Share(300), TenantClass::kLatency);
+  EXPECT_EQ(environment.at("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "100");
 }
 
 }  // namespace

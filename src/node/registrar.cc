@@ -3,6 +3,12 @@
 #include "node/registrar_impl.h"
 
 namespace divvy::node {
+namespace {
+
+// Of a tenant's processes, in a sentence.
+constexpr std::size_t kMostNamed = 5;
+
+}  // namespace
 
 void Registrar::Impl::start() {
   {
@@ -65,6 +71,33 @@ void Registrar::Impl::change(const TenantRecord& record) {
 void Registrar::Impl::remove(model::TenantId id) {
   const std::lock_guard lock(mutex_);
   remove_locked(id);
+}
+
+Status Registrar::Impl::remove_unused(model::TenantId id) {
+  // One lock over the look and the removal: nobody registers in between.
+  const std::lock_guard lock(mutex_);
+  const auto found = tenants_.find(id);
+  if (found == tenants_.end()) return {};
+  const LiveTenant& tenant = found->second;
+  if (!tenant.processes.empty()) {
+    std::vector<pid_t> pids;
+    for (const auto& [key, process] : tenant.processes) {
+      if (pids.size() < kMostNamed) pids.push_back(process.pid);
+    }
+    return err(ErrorCode::kFailedPrecondition,
+               "tenant {} has {} process(es) that use its GPU (pid {}{}); end them, and its slice "
+               "is released by itself",
+               tenant.record.name, tenant.processes.size(), fmt::join(pids, ", "),
+               tenant.processes.size() > pids.size() ? ", ..." : "");
+  }
+  if (parts_.clock.now() < tenant.recovery_deadline) {
+    return err(ErrorCode::kFailedPrecondition,
+               "divvyd has just started and processes of tenant {} may still come back to it; try "
+               "again in {} seconds",
+               tenant.record.name, std::chrono::ceil<std::chrono::seconds>(kRecoveryTime).count());
+  }
+  remove_locked(id);
+  return {};
 }
 
 void Registrar::Impl::reap() {
@@ -208,6 +241,7 @@ Status Registrar::add(const TenantRecord& record, const std::vector<SharedGpu>& 
 }
 void Registrar::change(const TenantRecord& record) { impl_->change(record); }
 void Registrar::remove(model::TenantId tenant) { impl_->remove(tenant); }
+Status Registrar::remove_unused(model::TenantId tenant) { return impl_->remove_unused(tenant); }
 void Registrar::reap() { impl_->reap(); }
 std::vector<TenantReport> Registrar::report() const { return impl_->report(); }
 std::filesystem::path Registrar::socket_path(model::TenantId tenant) const {

@@ -87,6 +87,9 @@ class Registrar {
   void change(const TenantRecord& record);
   // Its processes, if any are left, go on with open gates and no registration.
   void remove(model::TenantId tenant);
+  // The same, unless that would leave processes on the GPU that nobody watches: none may be
+  // registered, nor be about to come back after a restart of the daemon.
+  [[nodiscard]] Status remove_unused(model::TenantId tenant);
 
   // Notices now what the thread would notice in a moment: who is gone already.
   void reap();

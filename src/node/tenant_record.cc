@@ -73,7 +73,9 @@ Result<TenantRecord> record_from(const json::value& value) {
 }
 
 Error file_error(std::string_view what, const std::filesystem::path& path) {
-  return {ErrorCode::kIo, fmt::format("{} {}: {}", path.string(), what, std::strerror(errno))};
+  const bool full = errno == ENOSPC || errno == EDQUOT;
+  return {ErrorCode::kIo, fmt::format("{} {}: {}{}", path.string(), what, std::strerror(errno),
+                                      full ? "; free some space there and try again" : "")};
 }
 
 Status write_all(int fd, std::string_view text, const std::filesystem::path& path) {
@@ -112,7 +114,11 @@ Status StateFile::save(const Contents& contents) const {
   const std::filesystem::path temporary = path_.string() + ".new";
   UniqueFd file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!file) return err(file_error("could not be opened", temporary));
-  DIVVY_CHECK_OK(write_all(file.get(), text, temporary));
+  if (Status written = write_all(file.get(), text, temporary); !written) {
+    // Half a state is of no use and takes up space that there is none of.
+    (void)!::ftruncate(file.get(), 0);
+    return written;
+  }
   if (::fsync(file.get()) != 0) return err(file_error("could not be synced", temporary));
   if (::rename(temporary.c_str(), path_.c_str()) != 0) {
     return err(file_error("could not be replaced", path_));

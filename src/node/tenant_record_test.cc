@@ -88,6 +88,19 @@ TEST_F(State, SaysThatItCannotBeWritten) {
   EXPECT_NE(saved.error().message.find("/nonexistent"), std::string::npos);
 }
 
+TEST_F(State, OnAFullDiskStaysAsItWas) {
+  ASSERT_TRUE(file().save({.next_id = model::TenantId(8), .tenants = {record()}}));
+  std::filesystem::create_symlink("/dev/full", folder_ / "tenants.json.new");
+  const Status saved = file().save({.next_id = model::TenantId(9), .tenants = {}});
+  ASSERT_FALSE(saved.has_value());
+  EXPECT_EQ(saved.error().code, ErrorCode::kIo);
+  EXPECT_NE(saved.error().message.find("free some space"), std::string::npos);
+  EXPECT_EQ(file().load()->tenants.size(), 1U);
+  std::filesystem::remove(folder_ / "tenants.json.new");
+  ASSERT_TRUE(file().save({.next_id = model::TenantId(9), .tenants = {}}));
+  EXPECT_EQ(file().load()->next_id, model::TenantId(9));
+}
+
 TEST(Process, IsNamedByItsNumberAndBirth) {
   const auto born = start_ticks(::getpid());
   ASSERT_TRUE(born.has_value());

@@ -107,7 +107,12 @@ Status Tenants::recover() {
     log_info("tenant found again", {{"tenant", id.value()}, {"name", record.name}});
     records_.emplace(id, std::move(record));
   }
-  return save();
+  // What is on the disk says the same or names some who are gone, so a full disk keeps no daemon
+  // from its tenants.
+  if (const Status saved = save(); !saved) {
+    log_error("state not saved", {{"reason", saved.error().message}});
+  }
+  return {};
 }
 
 std::vector<SharedGpu> Tenants::gpus_of(const TenantRecord& record) const {
@@ -273,7 +278,7 @@ Result<Grant> Tenants::finish(TenantRecord record) {
   if (done) {
     placed_.erase(record.id);
     records_.emplace(record.id, record);
-    done = save();
+    done = with_context(save(), "no slice was granted, because it could not be remembered");
     if (!done) release_locked(record.id);
   } else {
     abandon(record);
@@ -442,7 +447,7 @@ Result<TenantRecord> Tenants::change(model::TenantId tenant, const Change& chang
   TenantRecord before = record;
   record.slices = std::move(slices);
   record.tenant_class = change.tenant_class.value_or(record.tenant_class);
-  if (Status saved = save(); !saved) {
+  if (Status saved = with_context(save(), "nothing was changed"); !saved) {
     record = before;
     DIVVY_CHECK(slices_.change(tenant, before.slices).has_value(), "what was held fits");
     return err(std::move(saved).error());
@@ -454,10 +459,13 @@ Result<TenantRecord> Tenants::change(model::TenantId tenant, const Change& chang
 }
 
 Status Tenants::release(model::TenantId tenant, const Peer& who) {
+  // Who died a moment ago does not count.
+  registrar_->reap();
   const std::lock_guard lock(mutex_);
   const auto found = records_.find(tenant);
   if (found == records_.end()) return err(ErrorCode::kNotFound, "there is no tenant {}", tenant);
   DIVVY_CHECK_OK(check_owner(found->second, who));
+  DIVVY_CHECK_OK(registrar_->remove_unused(tenant));
   release_locked(tenant);
   serve_waiting();
   return {};

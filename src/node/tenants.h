@@ -132,6 +132,7 @@ class Tenants {
   // Only for the tenant's own user and root.
   [[nodiscard]] Result<TenantRecord> change(model::TenantId tenant, const Change& change,
                                             const Peer& who);
+  // Refused while processes of it use the GPU: their slice would be granted to others meanwhile.
   [[nodiscard]] Status release(model::TenantId tenant, const Peer& who);
 
   [[nodiscard]] std::vector<TenantView> list() const;
