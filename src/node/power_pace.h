@@ -21,14 +21,16 @@ struct PowerReading {
 // docs/sharing.md has the measurements behind the two constants.
 [[nodiscard]] double power_pace(const PowerReading& reading, double busy);
 
-// Follows the pace of one GPU from one reading to the next, three quarters of the way each time. Used by one thread.
+// Follows the pace of one GPU from one reading to the next. The power of a second in which work
+// began or ended does not belong to its busy time, so the smaller one of two readings counts. Used
+// by one thread.
 class PaceFilter {
  public:
   // Nothing is known of the power: falls back to 1.
   double update(const std::optional<PowerReading>& reading, double busy);
 
  private:
-  double pace_ = 1.0;
+  double before_ = 1.0;
 };
 
 }  // namespace divvy::node

@@ -41,11 +41,13 @@ TEST(PowerPace, DoesNotBelieveNonsense) {
   EXPECT_LE(power_pace({1e9, 700}, 0.02), 1.6);
 }
 
-TEST(PaceFilter, GoesMostOfTheWayAndFallsBackWithoutReadings) {
+TEST(PaceFilter, BelievesWhatItSawTwice) {
   PaceFilter filter;
   const double full = power_pace({547, kLimit}, 0.5);
-  EXPECT_DOUBLE_EQ(filter.update(PowerReading{547, kLimit}, 0.5), 1 + (full - 1) * 0.75);
-  EXPECT_NEAR(filter.update(std::nullopt, 0.5), 1 + (full - 1) * 0.1875, 1e-12);
+  EXPECT_EQ(filter.update(PowerReading{547, kLimit}, 0.5), 1.0);
+  EXPECT_EQ(filter.update(PowerReading{547, kLimit}, 0.5), full);
+  EXPECT_EQ(filter.update(PowerReading{600, kLimit}, 0.5), full);
+  EXPECT_EQ(filter.update(std::nullopt, 0.5), 1.0);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ namespace divvy::simgpu {
 // sixth of a second or more; warmth follows more slowly.
 constexpr int kUtilizationBuckets = 6;
 constexpr int kWarmthBuckets = kBuckets - 1;
+constexpr int kPowerBuckets = 30;  // drivers since Ampere answer with the mean of one second
 
 // Busy thousandths in the `buckets` full buckets that ended before `now`.
 uint32_t busy_permille(const BusyBuckets& past, uint64_t now, int buckets);
