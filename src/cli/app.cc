@@ -9,7 +9,9 @@
 #include <span>
 
 #include "base/text.h"
+#include "cli/bench_command.h"
 #include "cli/help_texts.h"
+#include "cli/sim_command.h"
 #include "cli/tenant_list.h"
 #include "cli/top.h"
 
@@ -66,6 +68,8 @@ struct CommandLine {
   CLI::App* set = nullptr;
   CLI::App* ps = nullptr;
   CLI::App* top = nullptr;
+  CLI::App* sim = nullptr;
+  CLI::App* bench = nullptr;
   CLI::App* version = nullptr;
   std::string color = "auto";
   bool wants_version = false;
@@ -76,6 +80,8 @@ struct CommandLine {
   bool set_no_cap = false;
   PsArguments ps_arguments;
   TopArguments top_arguments;
+  SimArguments sim_arguments;
+  BenchArguments bench_arguments;
   std::string version_format = "table";
 
   CommandLine() {
@@ -113,6 +119,9 @@ struct CommandLine {
     top->add_option("-o,--output", top_arguments.format, "Print once: table, json or yaml")
         ->type_name("FORMAT");
     top->add_flag("--once", top_arguments.once, "Print once and end");
+
+    sim = add_sim(app, sim_arguments);
+    bench = add_bench(app, bench_arguments);
 
     version = app.add_subcommand("version", "Print the version of Divvy");
     version->group("Commands");
@@ -168,12 +177,26 @@ struct CommandLine {
 
   std::string help() const {
     const CLI::App& command = chosen();
-    return &command == &app ? app.help() : command.help(app.get_name());
+    if (&command == &app) return app.help();
+    const std::string words = path();
+    return command.help("divvy" + words.substr(0, words.size() - command.get_name().size() - 1));
   }
 
+  // The innermost command that was named.
   const CLI::App& chosen() const {
-    const auto commands = app.get_subcommands();
-    return commands.empty() ? app : *commands.front();
+    const CLI::App* command = &app;
+    while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+    return *command;
+  }
+
+  // Its words with a space before each: " sim pack".
+  std::string path() const {
+    std::string words;
+    for (const CLI::App* command = &app; !command->get_subcommands().empty();) {
+      command = command->get_subcommands().front();
+      words += " " + command->get_name();
+    }
+    return words;
   }
 };
 
@@ -202,19 +225,17 @@ std::string unknown_word(const CommandLine& line, const std::string& word) {
   const bool is_option = word.starts_with("-");
   const std::string bare = is_option ? word.substr(0, word.find('=')) : word;
   const std::string shown = escape_for_terminal(bare);
-  const bool has_command = &line.chosen() != &line.app;
-  const std::string place = has_command ? "`divvy " + line.chosen().get_name() + "`" : "`divvy`";
+  const std::string place = "`divvy" + line.path() + "`";
 
   std::string text;
   std::vector<std::string> candidates;
   if (is_option) {
     text = fmt::format("{} has no option {}", place, shown);
     candidates = option_names(line);
-  } else if (has_command) {
-    text = fmt::format("{} takes no argument \"{}\"", place, shown);
   } else {
-    text = fmt::format("there is no command \"{}\"", shown);
-    candidates = command_names(line.app);
+    candidates = command_names(line.chosen());
+    text = candidates.empty() ? fmt::format("{} takes no argument \"{}\"", place, shown)
+                              : fmt::format("there is no command \"{}\"", shown);
   }
   if (const auto meant = did_you_mean(bare, std::span<const std::string>(candidates))) {
     text += fmt::format("; did you mean {}?", *meant);
@@ -265,6 +286,8 @@ class Run {
     if (line_.set->parsed()) return set();
     if (line_.ps->parsed()) return ps();
     if (line_.top->parsed()) return top();
+    if (line_.sim->parsed()) return sim();
+    if (line_.bench->parsed()) return bench();
     if (line_.version->parsed()) return version();
     return print(line_.help());
   }
@@ -328,6 +351,26 @@ class Run {
                          {.format = *format, .once = line_.top_arguments.once}, style_, out_, err_);
   }
 
+  int bench() {
+    if (line_.bench->get_subcommands().empty()) return print(line_.help());
+    const auto status = run_bench(*line_.bench, line_.bench_arguments,
+                                  {.out = out_,
+                                   .err = err_,
+                                   .style = style_,
+                                   .show_progress = terminal_.errors_are_terminal});
+    return status ? *status : usage(status.error().message);
+  }
+
+  int sim() {
+    if (line_.sim->get_subcommands().empty()) return print(line_.help());
+    const auto status = run_sim(*line_.sim, line_.sim_arguments,
+                                {.out = out_,
+                                 .err = err_,
+                                 .style = style_,
+                                 .show_progress = terminal_.errors_are_terminal});
+    return status ? *status : usage(status.error().message);
+  }
+
   int gpus() {
     const GpusArguments& arguments = line_.gpus_arguments;
     const auto format = parse_output_format(
@@ -359,9 +402,7 @@ class Run {
   }
 
   int usage(const std::string& message) {
-    const bool has_command = &line_.chosen() != &line_.app;
-    err_ << "divvy: " << message << "\nTry `divvy "
-         << (has_command ? line_.chosen().get_name() + " " : "") << "--help`.\n";
+    err_ << "divvy: " << message << "\nTry `divvy" << line_.path() << " --help`.\n";
     return kExitUsage;
   }
 

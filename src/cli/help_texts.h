@@ -12,11 +12,12 @@ constexpr const char* kMainFooter = R"(Examples:
   divvy gpus --topology              how they are connected
   divvy gpus -o json                 the same for a program
   DIVVY_SIM_GPUS=4 divvy gpus        four simulated GPUs, on any machine
+  divvy sim pack --help              what would a policy make of a trace?
 
 Exit status:
   0  it worked
   1  it did not work; standard error says why
-  2  the command line was wrong
+  2  the command line, or a file that it names, was wrong
   3  there is no such tenant or GPU
   5  it belongs to somebody else
   divvy run: that of the command, 75 when it does not fit now, 124 when --timeout
@@ -89,5 +90,83 @@ Examples:
   divvy top
   divvy top --once          one picture, for a log
   divvy top -o json         everything, in the schema divvy/v1)";
+
+constexpr const char* kBenchFooter = R"(Examples:
+  divvy bench place                 clusters of 1,000, 10,000 and 100,000 GPUs)";
+
+constexpr const char* kBenchPlaceFooter = R"(
+fill    requests come until as much was asked for as there is
+steady  the cluster stays nearly full while members come and go
+gang    members that start together, with and without having to be near each other
+load    the whole cluster from its record, with all members, and the first decision
+PER SECOND is by the CPU time of the one thread that decides; P50 to P99.9 are by
+the clock on the wall, so a busy machine shows in them.
+
+Examples:
+  divvy bench place --gpus 100000
+  divvy bench place --nodes nodes.csv --pods pods.csv --gpus 6212 -o json)";
+
+constexpr const char* kSimFooter = R"(Examples:
+  divvy sim pack --nodes nodes.csv --pods pods.csv --sequence order.txt --policy fgd,divvy
+  divvy sim jobs --trace jobs.csv --policy fifo,divvy
+  divvy sim cluster faults.scenario
+
+Nothing here needs a GPU or a daemon. The same files, policy and seed give the
+same figures on every machine. `divvy sim COMMAND --help` tells more.)";
+
+constexpr const char* kSimPackFooter = R"(  divvy=3,spread=1 weighs several against each other; the first chooses the GPUs
+
+Files:
+  nodes     columns sn (or name), cpu_milli, memory_mib, gpu, model
+  pods      columns name, cpu_milli, memory_mib, num_gpu, gpu_milli and, where there
+            is one, gpu_spec: the models that will do, as in A|B
+  sequence  the name of a pod on each line, or the number that it ends with
+CSV with a line of column names; all of them may be compressed with gzip.
+
+Each pod goes where the policy says, or nowhere if it fits nowhere. Rows of the
+table are levels: what had arrived, in percent of all GPUs. At each level:
+  ALLOCATED    handed out, in percent of all GPUs; UNALLOCATED the rest
+  FRAGMENTED   free, and of no use to the pods that usually come
+  OF FREE      the same in percent of what is free
+With several policies the table shows ALLOCATED of each; with several sequences
+it shows means. JSON has everything, for each sequence and as means.
+
+Examples:
+  divvy sim pack --nodes nodes.csv --pods pods.csv --sequence order.txt.gz
+  divvy sim pack --nodes nodes.csv --pods pods.csv --sequence a.txt --sequence b.txt \
+    --policy fgd,bestfit --policy divvy --levels 90-130 --plot curves.svg
+  divvy sim pack --nodes nodes.csv --pods pods.csv --sequence a.txt -o json
+
+Nodes on which a pod does equally well are taken in an order that --seed draws: it
+is that of the first sequence, the next number that of the next.
+Exit status 2: a file could not be read; standard error names file, line and reason.)";
+
+constexpr const char* kSimJobsFooter = R"(
+A restart costs, as published for each model and number of GPUs, at every event
+of the simulation (protocol), or only where a job really starts again (real).
+With --share resources jobs take turns on storage, GPU and network as the trace's
+resource_time_0..2 tell; what that gains is only as good as this model.
+Times are in seconds: AVG JCT and P99 JCT from submission to end of a job,
+MAKESPAN until the last one has ended.
+
+Examples:
+  divvy sim jobs --trace jobs.csv --policy srtf -o json
+  divvy sim jobs --trace jobs.csv --policy fifo,las,divvy --restart-cost real
+
+Exit status 2: the file could not be read; standard error names file, line and reason.)";
+
+constexpr const char* kSimClusterFooter = R"(
+A scenario is a text file: nodes, then what happens and what is expected.
+  node a gpus=4
+  submit train gpus=2.5 lasts=60
+  at 30 lose a "power supply"
+  expect train waits "lost: power supply"
+
+Examples:
+  divvy sim cluster faults.scenario
+  divvy sim cluster faults.scenario --policy fgd -o json
+
+Exit status 1: something was not as expected; the last lines say what and where.
+Exit status 2: the file could not be read; standard error names file, line and reason.)";
 
 }  // namespace divvy::cli

@@ -65,6 +65,7 @@ Result<ColorChoice> parse_color_choice(std::string_view text) {
 Terminal this_terminal() {
   Terminal terminal;
   terminal.is_terminal = isatty(STDOUT_FILENO) == 1;
+  terminal.errors_are_terminal = isatty(STDERR_FILENO) == 1;
   winsize size{};
   if (terminal.is_terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
     terminal.columns = size.ws_col;

@@ -20,6 +20,7 @@ enum class ColorChoice { kAuto, kAlways, kNever };
 // What is known about the place that standard output goes to.
 struct Terminal {
   bool is_terminal = false;
+  bool errors_are_terminal = false;  // The same of standard error.
   std::optional<std::size_t> columns;
   // Looks an environment variable up.
   std::function<std::optional<std::string>(const char*)> environment;

@@ -1,0 +1,40 @@
+#include "cli/sim_cluster.h"
+
+#include <ostream>
+
+#include "cli/exit_codes.h"
+#include "cli/output.h"
+#include "cli/sim_command.h"
+#include "place/policy.h"
+#include "sim/scenario_report.h"
+
+namespace divvy::cli {
+namespace {
+
+constexpr OutputFormat kFormats[] = {OutputFormat::kTable, OutputFormat::kJson};
+
+}  // namespace
+
+Result<int> sim_cluster(const SimClusterOptions& options, const SimScreen& screen) {
+  DIVVY_TRY(format, parse_output_format(options.format, kFormats));
+  sim::ClusterOptions wanted;
+  wanted.scenario = options.scenario;
+  wanted.json = format == OutputFormat::kJson;
+  if (!options.policy.empty()) {
+    DIVVY_CHECK_OK(place::make_policy(options.policy));
+    wanted.policy = options.policy;
+  }
+  const auto answer = sim::run_cluster(wanted);
+  if (!answer) {
+    screen.err << "divvy: " << answer.error().message << "\n";
+    return kExitUsage;
+  }
+  screen.out << answer->text << std::flush;
+  if (!screen.out) {
+    screen.err << "divvy: standard output could not be written\n";
+    return kExitError;
+  }
+  return answer->passed ? kExitOk : kExitError;
+}
+
+}  // namespace divvy::cli

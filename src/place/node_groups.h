@@ -1,0 +1,103 @@
+// Nodes that are the same to a policy, taken together: there are thousands of nodes and only so
+// many different states. Follows the cluster's log of changes; what changes here goes into a log of
+// its own, by which the score tables follow.
+//
+// For a policy that wants every node as it is, each node is a group by itself and has its own
+// number. For a rough one (Policy::rough) nodes of one shape with the same left on their GPUs and
+// nearly as many CPUs are one group, whose state has the fewest CPUs that a node in it can have.
+// What is decided for a group holds for most of its nodes: the caller looks at the node itself
+// before it takes it.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include <boost/unordered/unordered_flat_map.hpp>
+
+#include "place/cluster.h"
+
+namespace divvy::place {
+
+using GroupId = std::uint32_t;
+
+class NodeGroups {
+ public:
+  // The cluster outlives it. `cpu_steps` are the amounts of free CPUs that make a difference, in
+  // thousandths, ascending; empty: every node is a group.
+  NodeGroups(const Cluster& cluster, std::vector<std::int64_t> cpu_steps);
+
+  // Takes in what changed in the cluster.
+  void catch_up();
+
+  [[nodiscard]] bool each_alone() const { return cpu_steps_.empty(); }
+  // Numbers below this are in use or were.
+  [[nodiscard]] std::size_t size() const { return groups_.size(); }
+  [[nodiscard]] const NodeState& state(GroupId group) const { return groups_[group].state; }
+
+  // What rules most groups out, in one place of its own: it is looked at far more often than the
+  // rest.
+  struct Summary {
+    std::int64_t cpu_most = 0;  // the most CPUs that a node in it can have free
+    std::uint32_t logged = 0;   // the end of the log at its last change, as far as it fits
+    std::uint16_t most_free = 0;
+    std::uint8_t whole_count = 0;
+    bool open = false;  // there are nodes in it, and they take members
+  };
+  [[nodiscard]] const Summary& summary(GroupId group) const { return summaries_[group]; }
+
+  // See NodeView::note.
+  [[nodiscard]] float* note(GroupId group) { return &groups_[group].note; }
+
+  // The nodes of a group, the one that came last first.
+  static constexpr std::uint32_t kEnd = ~0U;
+  [[nodiscard]] std::uint32_t first(GroupId group) const { return groups_[group].first; }
+  [[nodiscard]] std::uint32_t next(std::uint32_t node) const { return links_[node].next; }
+
+  // What changed: as in Cluster.
+  [[nodiscard]] std::uint64_t log_begin() const {
+    return log_end_ < kLogSize ? 0 : log_end_ - kLogSize;
+  }
+  [[nodiscard]] std::uint64_t log_end() const { return log_end_; }
+  [[nodiscard]] GroupId logged(std::uint64_t entry) const { return log_[entry & (kLogSize - 1)]; }
+  // The last entry of this group is this one.
+  [[nodiscard]] bool is_last(GroupId group, std::uint64_t entry) const {
+    return summaries_[group].logged == static_cast<std::uint32_t>(entry);
+  }
+
+ private:
+  static constexpr std::uint64_t kLogSize = 1U << 16;
+
+  struct Group {
+    NodeState state;
+    float note = std::numeric_limits<float>::quiet_NaN();
+    std::uint64_t key = 0;
+    std::uint32_t first = kEnd;
+    std::uint32_t count = 0;
+  };
+  struct Link {
+    GroupId group = kEnd;
+    std::uint32_t previous = kEnd;
+    std::uint32_t next = kEnd;
+  };
+
+  void look_at(NodeId node);
+  void attach(std::uint32_t node);
+  void detach(std::uint32_t node);
+  void touch(GroupId group, std::int64_t cpu_most);
+  [[nodiscard]] std::size_t step_of(std::int64_t cpu) const;
+  [[nodiscard]] std::uint64_t key_of(const NodeState& state, std::size_t step) const;
+
+  const Cluster& cluster_;
+  std::vector<std::int64_t> cpu_steps_;
+  std::vector<Group> groups_;
+  std::vector<Summary> summaries_;  // by group
+  std::vector<Link> links_;         // by node
+  std::vector<GroupId> free_;
+  boost::unordered_flat_map<std::uint64_t, GroupId> by_key_;
+  std::vector<GroupId> log_;
+  std::uint64_t log_end_ = 0;
+  std::uint64_t seen_ = 0;  // of the cluster's log
+};
+
+}  // namespace divvy::place

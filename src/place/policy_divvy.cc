@@ -1,0 +1,177 @@
+// Divvy's own policy: put a member where the rest of the node stays most useful.
+//
+// Assumptions: what kind of requests come is known (the workload), which one comes next is not. A
+// node that nothing usual fits any more has lost its idle rest.
+//
+// Algorithm: the cost of a choice is what it changes in the worth of the node (node_worth.h), plus
+// - a little for what is left idle, so that of equal nodes the fuller one is taken;
+// - what the member takes, by how scarce nodes of this shape are: those that others can do without
+// are
+//   used first. A member counts by GPUs or by CPUs, whichever is the larger part of the node.
+// For a part of a GPU two ways are tried: the tightest GPU in use, and a wholly free one.
+//
+// The weights were found on arrival orders made for that purpose (docs/placement.md), not on the
+// ones by which the policy is judged.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "place/node_worth.h"
+#include "place/policies.h"
+
+namespace divvy::place {
+namespace {
+
+constexpr float kIdleWeight = 0.001F;
+constexpr float kScarcityWeight = 0.3F;
+
+class DivvyPolicy final : public Policy {
+ public:
+  void prepare(const Cluster& cluster, const Workload& workload) override {
+    worth_.prepare(cluster, workload);
+    shapes_ = cluster.shapes().size();
+    experience_.clear();
+  }
+
+  [[nodiscard]] bool rough() const override { return true; }
+
+  Choice choose(const NodeView& node, const Ask& ask) override { return settle(node, ask).choice; }
+
+  float score(const NodeView& node, const Ask& ask, const Choice& choice) override {
+    return score_with(node, ask, choice, Care::kExact);
+  }
+
+  Offer offer(const NodeView& node, const Ask& ask) override {
+    return best(node, ask, Care::kGuess);
+  }
+
+  Offer settle(const NodeView& node, const Ask& ask) override {
+    return best(node, ask, Care::kExact);
+  }
+
+ private:
+  enum class Care { kGuess, kExact };
+
+  // How the worth of nodes of one shape changed when an ask was put there in one way: the mean, the
+  // mean deviation from it, and how often that was seen. For nodes in states never seen before.
+  struct Experience {
+    float mean = 0;
+    float deviation = 0;
+    std::uint32_t seen = 0;
+
+    void add(float change) {
+      seen = std::min(seen + 1, 64U);
+      const float weight = 1.0F / static_cast<float>(seen);
+      if (seen > 1) deviation += (std::abs(change - mean) - deviation) * weight;
+      mean += (change - mean) * weight;
+    }
+  };
+  static constexpr std::uint32_t kEnoughSeen = 16;
+  // By what is left of the GPU that is used in part, in steps, or by how many whole ones are left.
+  static constexpr std::size_t kWays = 40;
+  static constexpr std::size_t kPartSteps = 21;
+
+  static std::size_t way_of(const NodeView& node, const Ask& ask, const Choice& choice,
+                            std::uint16_t left) {
+    if (choice.part_device < 0) {
+      const int whole = static_cast<int>(node.state.whole_count) - static_cast<int>(ask.whole);
+      return kPartSteps + 1 + static_cast<std::size_t>(std::max(whole, 0));
+    }
+    return (node.state.whole >> choice.part_device & 1) != 0 ? kPartSteps : left / 50U;
+  }
+
+  Experience& experience(const NodeView& node, const Ask& ask, std::size_t way) {
+    const std::size_t row = ask.number * shapes_ + node.state.shape;
+    if (experience_.size() <= row * kWays + kWays)
+      experience_.resize((row + shapes_) * kWays + kWays);
+    return experience_[row * kWays + std::min(way, kWays - 1)];
+  }
+
+  float worth_before(const NodeView& node) {
+    if (node.note != nullptr && !std::isnan(*node.note)) return *node.note;
+    const float worth = worth_.cost(node.state.shape, node.state.cpu_free, node.state.free);
+    if (node.note != nullptr) *node.note = worth;
+    return worth;
+  }
+
+  // A guess is on the good side: one that wins is worked out before it is believed.
+  float worth_after(const NodeView& node, const Ask& ask, const NodeWorth::Free& free, float before,
+                    std::size_t way, Care care) {
+    const std::int64_t cpu = node.state.cpu_free - ask.cpu_milli;
+    Experience& seen = experience(node, ask, way);
+    if (care == Care::kGuess) {
+      const auto known = worth_.known(node.state.shape, cpu, free);
+      if (known) return known->cost;
+      if (seen.seen >= kEnoughSeen) return before + seen.mean - seen.deviation;
+    }
+    const float after = worth_.cost(node.state.shape, cpu, free);
+    seen.add(after - before);
+    return after;
+  }
+
+  Offer best(const NodeView& node, const Ask& ask, Care care) {
+    if (ask.whole != 0 || !ask.wants_part()) {
+      const Choice choice = tightest(node, ask);
+      return {choice, score_with(node, ask, choice, care)};
+    }
+    const std::uint16_t fitting = part_devices(node, ask);
+    const unsigned whole = fitting & node.state.whole;
+    Offer found{{}, std::numeric_limits<float>::lowest()};
+    const auto consider = [&](int device) {
+      const Choice choice{0, static_cast<std::int8_t>(device)};
+      const float score = score_with(node, ask, choice, care);
+      if (score > found.score) found = {choice, score};
+    };
+    int tight = -1;
+    for (unsigned left = fitting & ~whole; left != 0; left &= left - 1) {
+      const int device = std::countr_zero(left);
+      const auto at = [&](int i) { return node.state.free[static_cast<std::size_t>(i)]; };
+      if (tight < 0 || at(device) < at(tight)) tight = device;
+    }
+    if (tight >= 0) consider(tight);
+    if (whole != 0) consider(std::countr_zero(whole));
+    return found;
+  }
+
+  float score_with(const NodeView& node, const Ask& ask, const Choice& choice, Care care) {
+    const NodeState& state = node.state;
+    auto after = state.free;
+    std::uint32_t taken = 0;
+    for (unsigned left = choice.whole; left != 0; left &= left - 1) {
+      after[static_cast<std::size_t>(std::countr_zero(left))] = 0;
+      taken += Share::kWhole;
+    }
+    if (choice.part_device >= 0) {
+      const auto device = static_cast<std::size_t>(choice.part_device);
+      const std::uint32_t size =
+          std::min<std::uint32_t>(part_size(ask, node.shape.memory[device]), after[device]);
+      after[device] = static_cast<std::uint16_t>(after[device] - size);
+      taken += size;
+    }
+    const float before = worth_before(node);
+    const std::uint16_t left =
+        choice.part_device < 0 ? 0 : after[static_cast<std::size_t>(choice.part_device)];
+    const float rest = worth_after(node, ask, after, before, way_of(node, ask, choice, left), care);
+    const float by_cpu = node.shape.cpu_milli == 0
+                             ? 0
+                             : static_cast<float>(ask.cpu_milli) * Share::kWhole *
+                                   node.shape.devices / static_cast<float>(node.shape.cpu_milli);
+    const float size = std::max(static_cast<float>(taken), by_cpu);
+    return -(rest - before + kIdleWeight * static_cast<float>(state.idle - taken) +
+             kScarcityWeight * worth_.scarcity(state.shape) * size);
+  }
+
+  NodeWorth worth_;
+  std::size_t shapes_ = 0;
+  std::vector<Experience> experience_;  // by ask, shape and way
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> make_divvy() { return std::make_unique<DivvyPolicy>(); }
+
+}  // namespace divvy::place

@@ -1,0 +1,120 @@
+#include "place/request.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.h"
+#include "place/node_spec.h"
+
+namespace divvy::place {
+namespace {
+
+constexpr std::array<std::string_view, 7> kNames{"any",  "zone", "rack",  "node",
+                                                 "numa", "pcie", "nvlink"};
+
+bool inside_a_node(Closeness closeness) { return closeness >= Closeness::kNuma; }
+
+}  // namespace
+
+std::string_view to_string(Closeness closeness) {
+  return kNames[static_cast<std::size_t>(closeness)];
+}
+
+Result<Closeness> parse_closeness(std::string_view text) {
+  const auto* const found = std::ranges::find(kNames, to_lower(trim(text)));
+  if (found != kNames.end()) return static_cast<Closeness>(found - kNames.begin());
+  return err(ErrorCode::kInvalidArgument,
+             "\"{}\" is no nearness; write any, zone, rack, node, numa, pcie or nvlink",
+             escape_for_terminal(text.substr(0, 40)));
+}
+
+Status check(const Request& request) {
+  const Member& member = request.member;
+  const bool gpu = member.whole_gpus != 0 || member.part != Share(0) || member.memory.has_value();
+  if (!gpu && member.cpu_milli == 0 && member.ram == Bytes(0)) {
+    return err(ErrorCode::kInvalidArgument, "the request asks for nothing; name GPUs, CPUs or RAM");
+  }
+  if (member.part >= Share::whole_gpus(1)) {
+    return err(ErrorCode::kInvalidArgument,
+               "{} is no part of a GPU; whole GPUs are counted in whole_gpus", member.part);
+  }
+  if (member.whole_gpus > kMaxDevices ||
+      (member.whole_gpus == kMaxDevices && member.part != Share(0))) {
+    return err(
+        ErrorCode::kOutOfRange,
+        "one member asks for {} GPUs and a node has at most {}; use a gang of several members",
+        member.whole_gpus, kMaxDevices);
+  }
+  if (member.memory == Bytes(0)) {
+    return err(ErrorCode::kInvalidArgument,
+               "0 bytes of GPU memory cannot run anything; leave the memory out");
+  }
+  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max() / 4);
+  if (member.cpu_milli > kMost || member.ram.count() > kMost ||
+      (member.memory && member.memory->count() > kMost)) {
+    return err(ErrorCode::kOutOfRange, "the request is larger than any machine");
+  }
+  if (request.members == 0 || request.members > model::Request::kMaxGangSize) {
+    return err(ErrorCode::kOutOfRange, "a gang of {} members is impossible; it has from 1 to {}",
+               request.members, model::Request::kMaxGangSize);
+  }
+  if (request.least_members > request.members) {
+    return err(ErrorCode::kInvalidArgument, "at least {} of {} members is impossible",
+               request.least_members, request.members);
+  }
+  if (request.gpus.closeness != Closeness::kAnywhere && !inside_a_node(request.gpus.closeness)) {
+    return err(ErrorCode::kInvalidArgument,
+               "the GPUs of one member are on one node already; ask for numa, pcie or nvlink");
+  }
+  if (inside_a_node(request.members_near.closeness)) {
+    return err(ErrorCode::kInvalidArgument,
+               "members can be near each other by node, rack or zone, not by {}",
+               to_string(request.members_near.closeness));
+  }
+  if (request.spread &&
+      (request.spread->most == 0 || request.spread->domain == Closeness::kAnywhere ||
+       inside_a_node(request.spread->domain))) {
+    return err(ErrorCode::kInvalidArgument,
+               "spread takes a node, rack or zone and at least 1 member in each");
+  }
+  return {};
+}
+
+Request request_of(const model::Request& request) {
+  Request result;
+  result.member.whole_gpus = request.whole_gpus();
+  result.member.part = request.fraction();
+  result.member.memory = request.memory();
+  result.members = request.gang_size();
+  result.allowed_models = request.allowed_models();
+  result.denied_models = request.denied_models();
+  switch (request.topology()) {
+    case model::TopologyPreference::kAny:
+      break;
+    case model::TopologyPreference::kSameNuma:
+      result.gpus.closeness = Closeness::kNuma;
+      break;
+    case model::TopologyPreference::kNvlink:
+      result.gpus.closeness = Closeness::kNvlink;
+      break;
+  }
+  return result;
+}
+
+std::string describe(const Member& member) {
+  std::vector<std::string> parts;
+  const Share share = Share(member.whole_gpus * Share::kWhole + member.part.thousandths());
+  if (share != Share(0)) {
+    parts.push_back(fmt::format("{} GPU{}", share, share > Share::whole_gpus(1) ? "s" : ""));
+    if (member.memory) parts.back() += fmt::format(" with {}", humanize(*member.memory));
+  } else if (member.memory) {
+    parts.push_back(fmt::format("{} of GPU memory", humanize(*member.memory)));
+  }
+  if (member.cpu_milli != 0) {
+    parts.push_back(fmt::format("{:g} CPUs", static_cast<double>(member.cpu_milli) / 1000));
+  }
+  if (member.ram != Bytes(0)) parts.push_back(fmt::format("{} RAM", humanize(member.ram)));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+}  // namespace divvy::place

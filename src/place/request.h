@@ -1,0 +1,83 @@
+// What is asked of placement: members that want GPUs, and everything that says where they may go.
+// Plain values. A request may be one member (most are), a gang (all members or none), or elastic
+// (as many as fit between a minimum and a maximum).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "model/request.h"
+
+namespace divvy::place {
+
+// How close things should be, from anywhere to closest.
+enum class Closeness { kAnywhere, kZone, kRack, kNode, kNuma, kPcie, kNvlink };
+[[nodiscard]] std::string_view to_string(Closeness closeness);
+// "any", "zone", "rack", "node", "numa", "pcie" or "nvlink"
+[[nodiscard]] Result<Closeness> parse_closeness(std::string_view text);
+
+struct Near {
+  Closeness closeness = Closeness::kAnywhere;
+  bool required = false;  // otherwise it is tried first
+  friend bool operator==(const Near&, const Near&) = default;
+};
+
+// Replicas that should not fall together: at most `most` members in one domain.
+struct Spread {
+  Closeness domain = Closeness::kNode;  // node, rack or zone
+  std::uint32_t most = 1;
+  friend bool operator==(const Spread&, const Spread&) = default;
+};
+
+// What one member takes. GPUs and the part of one more are on one node.
+struct Member {
+  std::uint32_t whole_gpus = 0;
+  Share part;  // below one GPU; zero with part_memory set asks by memory alone
+  // Of the part: how much memory; nothing gives the same part of the memory as of the GPU. Of whole
+  // GPUs: how much memory each has at least.
+  std::optional<Bytes> memory;
+  std::uint64_t cpu_milli = 0;
+  Bytes ram;
+  friend bool operator==(const Member&, const Member&) = default;
+};
+
+struct Request {
+  std::string name;  // of the job, for messages
+  std::string tenant;
+  Member member;
+  std::uint32_t members = 1;        // wanted
+  std::uint32_t least_members = 0;  // 0: all of them. Fewer is an elastic request
+  // Pieces of model names, compared without upper and lower case; see model::Request.
+  std::vector<std::string> allowed_models;
+  std::vector<std::string> denied_models;
+  std::vector<std::string> nodes;             // only these; empty: all
+  std::vector<std::string> excluded_nodes;    // never these
+  std::vector<std::string> devices;           // only these: UUIDs, or "node/index"
+  std::map<std::string, std::string> labels;  // the node has all of them
+  std::vector<std::string> tolerations;
+  Near gpus;          // the GPUs of one member to each other: nvlink, pcie or numa
+  Near members_near;  // the members to each other: node, rack or zone
+  std::optional<Spread> spread;
+  std::int32_t priority = 0;
+  bool preemptible = true;
+  friend bool operator==(const Request&, const Request&) = default;
+
+  [[nodiscard]] std::uint32_t least() const { return least_members == 0 ? members : least_members; }
+};
+
+// Refused: asks for nothing, a part of a whole GPU or more, more GPUs than a node can have, an
+// impossible number of members, a closeness that makes no sense where it stands.
+[[nodiscard]] Status check(const Request& request);
+
+// What a user typed, for placement.
+[[nodiscard]] Request request_of(const model::Request& request);
+
+// "0.3 GPU with 10GiB, 4 CPUs" for messages.
+[[nodiscard]] std::string describe(const Member& member);
+
+}  // namespace divvy::place

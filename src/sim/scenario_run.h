@@ -1,0 +1,66 @@
+// Plays a scenario through the placement engine: a simple queue, faults, gangs, preemption,
+// reservations and backfill. The queue orders by priority, then by arrival. Deterministic, no
+// clock: time jumps from event to event. Callable from any thread, one scenario at a time.
+//
+// What the queue does at every event, from the first in the queue on: a request that fits starts;
+// one that has a higher priority than others may evict them; the first that can do neither gets a
+// reservation, and those behind it may start only if they delay nobody. Work that is evicted or
+// whose node or GPU is lost goes back to its place in the queue and starts anew.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "place/reserve.h"
+#include "sim/scenario.h"
+
+namespace divvy::sim {
+
+struct TimelineEntry {
+  place::Instant at = 0;
+  std::string job;     // empty: it is about a node
+  std::string event;   // "starts", "waits", "ends", "evicted", "lost", "moves", ...
+  std::string detail;  // "on node-a gpu 0,1"
+};
+
+enum class JobState { kWaiting, kRunning, kDone, kCancelled };
+[[nodiscard]] std::string_view to_string(JobState state);
+
+struct JobOutcome {
+  std::string name;
+  JobState state = JobState::kWaiting;
+  place::Instant submitted = 0;
+  std::optional<place::Instant> started;  // the last time
+  std::optional<place::Instant> ended;
+  std::uint32_t starts = 0;
+};
+
+struct ExpectationOutcome {
+  std::size_t line = 0;
+  std::string text;  // as it was written
+  bool passed = false;
+  std::string found;  // what is so instead, where it failed
+};
+
+struct ScenarioReport {
+  std::string file;
+  std::string policy;
+  place::Instant end = 0;
+  double gpu_use = 0;  // of all GPUs over the whole time, from 0 to 1
+  std::vector<TimelineEntry> timeline;
+  std::vector<JobOutcome> jobs;
+  std::vector<ExpectationOutcome> expectations;
+
+  [[nodiscard]] std::size_t failed() const;
+};
+
+// `policy` is used instead of the scenario's own. Work that ends by itself is followed to its end
+// after the last line. Refused: an unknown policy, an event that makes no sense when it comes (a
+// job that finishes and does not run), each as "FILE:LINE: reason; remedy".
+[[nodiscard]] Result<ScenarioReport> run_scenario(const Scenario& scenario,
+                                                  const std::optional<std::string>& policy = {});
+
+}  // namespace divvy::sim
