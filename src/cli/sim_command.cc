@@ -120,7 +120,8 @@ Result<int> run_sim(const CLI::App& sim, const SimArguments& arguments, const Si
   if (sim.got_subcommand("pack")) return sim_pack(arguments.pack, screen);
   if (sim.got_subcommand("jobs")) return sim_jobs(arguments.jobs, screen);
   if (sim.got_subcommand("cluster")) return sim_cluster(arguments.cluster, screen);
-  return err(ErrorCode::kInvalidArgument, "no command was given: divvy sim pack, divvy sim jobs or divvy sim cluster");
+  return err(ErrorCode::kInvalidArgument,
+             "no command was given: divvy sim pack, divvy sim jobs or divvy sim cluster");
 }
 
 }  // namespace divvy::cli

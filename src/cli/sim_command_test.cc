@@ -249,8 +249,7 @@ TEST_F(Sim, ClusterRefusesWhatItCannotRead) {
   const std::string path = file("a.scenario", "node a gpus=1\nsubmit j gpu=1\n");
   const Outcome outcome = divvy({"sim", "cluster", path});
   EXPECT_EQ(outcome.status, kExitUsage);
-  EXPECT_EQ(outcome.err,
-            "divvy: " + path + ":2: \"gpu\" is no option here; did you mean gpus?\n");
+  EXPECT_EQ(outcome.err, "divvy: " + path + ":2: \"gpu\" is no option here; did you mean gpus?\n");
   const std::string fine = file("b.scenario", "node a\n");
   EXPECT_EQ(divvy({"sim", "cluster", fine, "--policy", "nonsense"}).status, kExitUsage);
   EXPECT_EQ(divvy({"sim", "cluster"}).status, kExitUsage);

@@ -52,7 +52,7 @@ struct NodeState {
   std::uint16_t whole = 0;   // a bit for each GPU that is usable and wholly free
   std::uint16_t most_free = 0;
   std::uint16_t whole_count = 0;
-  std::uint32_t idle = 0;          // the sum of `free`
+  std::uint32_t idle = 0;  // the sum of `free`
   std::uint32_t members = 0;
   std::uint32_t members_left = 0;  // so many more it takes
   // What kinds of members are there: bit 0 without GPU, bit 1 with a part of one, bit n + 1 with n

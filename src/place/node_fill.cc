@@ -209,8 +209,12 @@ std::uint32_t NodeFill::fill_once(const Set& set, std::size_t sample, std::int64
           --whole;
           open[opened++] = kWhole;
         }
+        const bool was_most = open[tightest] >= most;
         open[tightest] = static_cast<std::uint16_t>(open[tightest] - step.size);
-        most = *std::max_element(open.begin(), open.begin() + static_cast<std::ptrdiff_t>(opened));
+        if (was_most) {
+          most = 0;
+          for (std::size_t i = 0; i < opened; ++i) most = std::max(most, open[i]);
+        }
       }
       if (idle == 0 || cpu < set.least_cpu) return idle;
     }

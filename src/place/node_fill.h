@@ -32,9 +32,9 @@ class NodeFill {
 
   void prepare(std::span<const Kind> kinds, std::span<const Typical> typical);
 
-  // Mean thousandths of a GPU that stay idle on a node with about so many CPUs, more or less by half of
-  // the spread, and so much free on each of its GPUs, which are all of one kind. Entries of `free` are
-  // above zero.
+  // Mean thousandths of a GPU that stay idle on a node with about so many CPUs, more or less by
+  // half of the spread, and so much free on each of its GPUs, which are all of one kind. Entries of
+  // `free` are above zero.
   [[nodiscard]] double idle_after(std::size_t kind, std::int64_t cpu_milli, std::int64_t cpu_spread,
                                   std::span<const std::uint16_t> free) const;
 

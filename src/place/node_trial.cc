@@ -6,12 +6,8 @@
 namespace divvy::place {
 
 NodeTrial::NodeTrial(const Cluster& cluster, NodeId node, std::uint16_t devices)
-    : state_(cluster.state(node)),
-      shape_(&cluster.shape(node)),
-      node_(node),
-      devices_(devices) {
-  ceiling_ = {shape_->cpu_milli, shape_->ram, {}, shape_->memory,
-              cluster.spec(node).max_members};
+    : state_(cluster.state(node)), shape_(&cluster.shape(node)), node_(node), devices_(devices) {
+  ceiling_ = {shape_->cpu_milli, shape_->ram, {}, shape_->memory, cluster.spec(node).max_members};
   ceiling_.share.fill(Share::kWhole);
   if ((state_.usable & ~unsigned{devices}) == 0) return;
   state_.usable &= devices;

@@ -282,7 +282,7 @@ TEST_F(Fgd, PutsAPartWhereItHurtsLeast) {
   // 300 on GPU 1 leaves 400 that nobody can use; on GPU 0 nothing becomes useless.
   EXPECT_EQ(choice(id, part(300)).part_device, 0);
   take_part(id, 200, 1);
-  // Now 1000 and 500: 600 only fits on GPU 0, 500 on both: on GPU 1 nothing is left over.
+  // Now 1000 and 500 are free, and 600 fit on GPU 0 only.
   EXPECT_EQ(choice(id, part(600)).part_device, 0);
 }
 

@@ -91,8 +91,12 @@ class DivvyPolicy final : public Policy {
     return experience_[row * kWays + std::min(way, kWays - 1)];
   }
 
-  float worth_before(const NodeView& node) {
+  float worth_before(const NodeView& node, Care care) {
     if (node.note != nullptr && !std::isnan(*node.note)) return *node.note;
+    if (care == Care::kGuess) {
+      const auto known = worth_.known(node.state.shape, node.state.cpu_free, node.state.free);
+      if (known && !known->exact) return known->cost;
+    }
     const float worth = worth_.cost(node.state.shape, node.state.cpu_free, node.state.free);
     if (node.note != nullptr) *node.note = worth;
     return worth;
@@ -152,7 +156,7 @@ class DivvyPolicy final : public Policy {
       after[device] = static_cast<std::uint16_t>(after[device] - size);
       taken += size;
     }
-    const float before = worth_before(node);
+    const float before = worth_before(node, care);
     const std::uint16_t left =
         choice.part_device < 0 ? 0 : after[static_cast<std::size_t>(choice.part_device)];
     const float rest = worth_after(node, ask, after, before, way_of(node, ask, choice, left), care);

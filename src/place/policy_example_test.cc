@@ -1,5 +1,5 @@
-// The example of docs/guides/write-a-policy.md, compiled and tried. A test compares the guide with the
-// part between the two marks.
+// The example of docs/guides/write-a-policy.md, compiled and tried. A test compares the guide with
+// the part between the two marks.
 #include <gtest/gtest.h>
 
 #include "place/placer.h"

@@ -29,7 +29,7 @@ class PackingPolicy final : public Policy {
     int broken = std::popcount(choice.whole);
     int percent_free = 0;
     if (choice.part_device >= 0) {
-      const int free = node.state.free[static_cast<std::size_t>(choice.part_device)];
+      const int free = node.state.free[static_cast<std::uint8_t>(choice.part_device)];
       if (free == int{Share::kWhole}) ++broken;
       percent_free = free / 10;
     }

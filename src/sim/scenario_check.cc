@@ -127,8 +127,8 @@ Checked check_domains(ScenarioWorld& world, const ScenarioJob& job, const Expect
   for (const Spot& spot : spots) {
     domains.insert(domain_of(world.cluster, expect.level, spot.node));
   }
-  const bool so = expect.what == Expected::kTogether ? domains.size() == 1
-                                                     : domains.size() == spots.size();
+  const bool so =
+      expect.what == Expected::kTogether ? domains.size() == 1 : domains.size() == spots.size();
   return if_so(job.state == JobState::kRunning && so, how_it_is(world, job));
 }
 
@@ -154,17 +154,17 @@ Checked check_expectation(ScenarioWorld& world, const Expect& expect) {
     case Expected::kPreempts:
       return check_preempts(job, expect);
     case Expected::kStartedAt:
-      return if_so(job.started && *job.started == expect.number,
-                   job.started ? fmt::format("it started at {}", *job.started)
-                               : how_it_is(world, job));
+      return if_so(
+          job.started && *job.started == expect.number,
+          job.started ? fmt::format("it started at {}", *job.started) : how_it_is(world, job));
     case Expected::kReserved:
       return check_reserved(world, job, expect);
     case Expected::kMoved:
       return if_so(job.moved, "no member was moved");
     case Expected::kNear:
-      return if_so(job.state == JobState::kRunning &&
-                       is_near(world, world.spots(job), expect.level),
-                   how_it_is(world, job));
+      return if_so(
+          job.state == JobState::kRunning && is_near(world, world.spots(job), expect.level),
+          how_it_is(world, job));
     case Expected::kTogether:
     case Expected::kSpread:
       return check_domains(world, job, expect);

@@ -32,8 +32,7 @@ place::Outlook ScenarioWorld::outlook() const {
 }
 
 bool ScenarioWorld::start_by_evicting(std::size_t index, const place::Outlook& outlook) {
-  const auto plan =
-      place::plan_preemption(*placer, jobs[index].request, outlook.reservations);
+  const auto plan = place::plan_preemption(*placer, jobs[index].request, outlook.reservations);
   if (!plan || plan->victims.empty()) return false;
   std::vector<std::string> victims;
   for (const place::Victim& victim : plan->victims) {
@@ -98,8 +97,8 @@ void ScenarioWorld::schedule() {
 
 std::string why_it_waits(ScenarioWorld& world, const ScenarioJob& job) {
   const auto explanation = place::explain(*world.placer, job.request);
-  std::string text = place::summary(explanation) + "\n" +
-                     place::to_text(explanation, place::Detail::kLong);
+  std::string text =
+      place::summary(explanation) + "\n" + place::to_text(explanation, place::Detail::kLong);
   if (!job.held_up.empty()) text = job.held_up + "\n" + text;
   return text;
 }

@@ -79,28 +79,27 @@ std::string to_table(const ScenarioReport& report) {
                                 escape_for_terminal(report.policy));
   std::vector<std::vector<std::string>> rows{{"TIME", "JOB", "EVENT", "DETAIL"}};
   for (const TimelineEntry& entry : report.timeline) {
-    rows.push_back({fmt::format("{}", entry.at), entry.job, entry.event,
-                    escape_for_terminal(entry.detail)});
+    rows.push_back(
+        {fmt::format("{}", entry.at), entry.job, entry.event, escape_for_terminal(entry.detail)});
   }
   out += aligned(rows) + "\n";
   rows = {{"JOB", "STATE", "SUBMITTED", "STARTED", "ENDED", "STARTS"}};
   for (const JobOutcome& job : report.jobs) {
     rows.push_back({job.name, std::string(to_string(job.state)), fmt::format("{}", job.submitted),
-                    shown_time(job.started), shown_time(job.ended),
-                    fmt::format("{}", job.starts)});
+                    shown_time(job.started), shown_time(job.ended), fmt::format("{}", job.starts)});
   }
   if (!report.jobs.empty()) out += aligned(rows) + "\n";
   out += fmt::format("{:.1f} % of the GPUs in use until {}\n", 100 * report.gpu_use, report.end);
   for (const ExpectationOutcome& expectation : report.expectations) {
     if (expectation.passed) continue;
-    out += fmt::format("{}:{}: expected {}; {}\n", escape_for_terminal(report.file),
-                       expectation.line, escape_for_terminal(expectation.text),
-                       escape_for_terminal(expectation.found));
+    out +=
+        fmt::format("{}:{}: expected {}; {}\n", escape_for_terminal(report.file), expectation.line,
+                    escape_for_terminal(expectation.text), escape_for_terminal(expectation.found));
   }
   const std::size_t failed = report.failed();
-  out += failed == 0 ? fmt::format("{} expectations, all met\n", report.expectations.size())
-                     : fmt::format("{} of {} expectations not met\n", failed,
-                                   report.expectations.size());
+  out += failed == 0
+             ? fmt::format("{} expectations, all met\n", report.expectations.size())
+             : fmt::format("{} of {} expectations not met\n", failed, report.expectations.size());
   return out;
 }
 

@@ -157,8 +157,8 @@ Status Play::happen(const DefragFor& defrag) {
     return wrong("job {} does not wait, and needs no defragmentation", defrag.job);
   }
   const auto request_of = [this](place::HoldingId id) { return &world_.job_of(id).request; };
-  const auto plan = place::plan_defrag(*world_.placer, waiting.request, request_of,
-                                       {.moves = defrag.moves});
+  const auto plan =
+      place::plan_defrag(*world_.placer, waiting.request, request_of, {.moves = defrag.moves});
   if (!plan) {
     world_.say(defrag.job, "stays", fmt::format("no {} moves make room for it", defrag.moves));
     return {};
@@ -195,8 +195,8 @@ Result<ScenarioReport> run_scenario(const Scenario& scenario,
   report.timeline = std::move(world->timeline);
   report.expectations = std::move(play.expectations);
   for (const ScenarioJob& job : world->jobs) {
-    report.jobs.push_back({job.request.name, job.state, job.submitted, job.started, job.ended,
-                           job.starts});
+    report.jobs.push_back(
+        {job.request.name, job.state, job.submitted, job.started, job.ended, job.starts});
   }
   return report;
 }

@@ -25,15 +25,15 @@ std::string refused(std::string_view text) {
 }
 
 TEST(ScenarioRun, TellsWhatHappenedAndWhatWasExpected) {
-  const ScenarioReport report = run(
-      "policy bestfit\n"
-      "node a gpus=2\n"
-      "submit one gpus=1 lasts=10\n"
-      "submit two gpus=2 lasts=20\n"
-      "expect two runs\n"
-      "expect two waits \"1 GPU wholly free\"\n"
-      "expect two waits \"somebody else's fault\"\n"
-      "at 10 expect two on a gpu 0,1\n");
+  const ScenarioReport report =
+      run("policy bestfit\n"
+          "node a gpus=2\n"
+          "submit one gpus=1 lasts=10\n"
+          "submit two gpus=2 lasts=20\n"
+          "expect two runs\n"
+          "expect two waits \"1 GPU wholly free\"\n"
+          "expect two waits \"somebody else's fault\"\n"
+          "at 10 expect two on a gpu 0,1\n");
   EXPECT_EQ(report.end, 30);
   EXPECT_NEAR(report.gpu_use, (10.0 + 40.0) / 60.0, 1e-9);
   ASSERT_EQ(report.jobs.size(), 2U);
@@ -80,9 +80,9 @@ TEST(ScenarioRun, RefusesWhatMakesNoSenseWhenItComes) {
 }
 
 TEST(ScenarioRun, ANodeThatIsLostAndCordonedStaysClosed) {
-  const ScenarioReport report = run(
-      "node a gpus=1\ncordon a maintenance\nlose a power\nreturn a\n"
-      "submit j gpus=1\nexpect j waits \"cordoned: maintenance\"\nuncordon a\nexpect j runs\n");
+  const ScenarioReport report =
+      run("node a gpus=1\ncordon a maintenance\nlose a power\nreturn a\n"
+          "submit j gpus=1\nexpect j waits \"cordoned: maintenance\"\nuncordon a\nexpect j runs\n");
   EXPECT_EQ(report.failed(), 0U);
 }
 
@@ -128,15 +128,16 @@ TEST(ScenarioRun, EveryJobEndsInAStormOfFaults) {
                               lots.below(2) == 0 ? "healthy" : "unhealthy", node, lots.below(4));
           break;
         default:
-          text += fmt::format("at {} submit j{} gpus={} members={} priority={} lasts={}{}\n", time,
-                              time, lots.below(2) == 0 ? "0.5" : "2", 1 + lots.below(3),
-                              lots.below(3), 1 + lots.below(20),
-                              lots.below(2) == 0 ? " near=nvlink" : "");
+          text +=
+              fmt::format("at {} submit j{} gpus={} members={} priority={} lasts={}{}\n", time,
+                          time, lots.below(2) == 0 ? "0.5" : "2", 1 + lots.below(3), lots.below(3),
+                          1 + lots.below(20), lots.below(2) == 0 ? " near=nvlink" : "");
       }
     }
     for (std::size_t node = 0; node < lost.size(); ++node) {
       if (lost[node]) text += fmt::format("at 60 return n-{}\n", node);
-      for (int gpu = 0; gpu < 4; ++gpu) text += fmt::format("at 60 healthy n-{} gpu {}\n", node, gpu);
+      for (int gpu = 0; gpu < 4; ++gpu)
+        text += fmt::format("at 60 healthy n-{} gpu {}\n", node, gpu);
     }
     const ScenarioReport report = run(text);
     for (const JobOutcome& job : report.jobs) {

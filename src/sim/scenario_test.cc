@@ -122,10 +122,10 @@ TEST(Scenario, ReadsEventsAndExpectations) {
 }
 
 TEST(Scenario, RefusesWithTheLineAndWhatToDo) {
-  EXPECT_EQ(refused_line("sumbit k gpus=1"), "no line begins with \"sumbit\"; did you mean submit?");
+  EXPECT_EQ(refused_line("sumbit k gpus=1"),
+            "no line begins with \"sumbit\"; did you mean submit?");
   EXPECT_EQ(refused_line("submit k gpu=1"), "\"gpu\" is no option here; did you mean gpus?");
-  EXPECT_EQ(refused_line("submit j gpus=1"),
-            "a job j was submitted already; give it another name");
+  EXPECT_EQ(refused_line("submit j gpus=1"), "a job j was submitted already; give it another name");
   EXPECT_EQ(refused_line("finish k"), "no job \"k\" was submitted before; submit it first");
   EXPECT_EQ(refused_line("lose aa"), "there is no node \"aa\"; add a line that begins with node");
   EXPECT_EQ(refused_line("at x wait"), "\"x\" is no time; write it like 90, 90s, 15m, 2h or 1d");
@@ -139,7 +139,8 @@ TEST(Scenario, RefusesWithTheLineAndWhatToDo) {
             "\"0\" is no whole number from 1 to 4294967295");
   EXPECT_EQ(refused_line("expect j waits \"never"),
             "a quote begins and does not end; close it with \"");
-  EXPECT_EQ(refused_line("expect j rnus"), "\"rnus\" cannot be expected of a job; did you mean runs?");
+  EXPECT_EQ(refused_line("expect j rnus"),
+            "\"rnus\" cannot be expected of a job; did you mean runs?");
   EXPECT_EQ(refused_line("expect j near rack"),
             "near does not go with \"rack\"; write numa, pcie or nvlink");
   EXPECT_EQ(refused_line("unhealthy a gpu 4"), "\"4\" is no whole number from 0 to 3");
@@ -162,10 +163,12 @@ TEST(Scenario, RefusesNodesThatCannotBe) {
             "test.scenario:1: \"4\" is no whole number from 0 to 3");
   EXPECT_EQ(refused("node a labels=pool\n"),
             "test.scenario:1: \"pool\" is no label; write it like labels=pool=train");
-  EXPECT_EQ(refused("policy fdg\n"), "test.scenario:1: there is no policy \"fdg\"; did you mean fgd?");
-  EXPECT_EQ(refused("at 9 wait\nat 8 wait\n"),
-            "test.scenario:2: the time \"8\" lies before 9, where the line before is; put the lines "
-            "in the order of time");
+  EXPECT_EQ(refused("policy fdg\n"),
+            "test.scenario:1: there is no policy \"fdg\"; did you mean fgd?");
+  EXPECT_EQ(
+      refused("at 9 wait\nat 8 wait\n"),
+      "test.scenario:2: the time \"8\" lies before 9, where the line before is; put the lines "
+      "in the order of time");
   EXPECT_EQ(refused("# nothing\n"),
             "test.scenario:2: the scenario has no nodes; add a line like: node a gpus=8");
 }

@@ -36,7 +36,8 @@ std::string ScenarioWorld::describe(const std::vector<place::Spot>& spots) const
   if (spots.size() != 1) {
     std::vector<std::pair<place::NodeId, std::size_t>> counts;
     for (const place::Spot& spot : spots) {
-      const auto known = std::ranges::find(counts, spot.node, [](const auto& c) { return c.first; });
+      const auto known =
+          std::ranges::find(counts, spot.node, [](const auto& c) { return c.first; });
       if (known == counts.end()) {
         counts.emplace_back(spot.node, 1);
       } else {
@@ -69,8 +70,8 @@ void ScenarioWorld::say(std::string job, std::string event, std::string detail) 
 }
 
 void ScenarioWorld::pass_to(place::Instant time) {
-  used_gpu_seconds += static_cast<double>(cluster.held_share()) / Share::kWhole *
-                      static_cast<double>(time - now);
+  used_gpu_seconds +=
+      static_cast<double>(cluster.held_share()) / Share::kWhole * static_cast<double>(time - now);
   now = time;
 }
 
@@ -89,8 +90,8 @@ void ScenarioWorld::submit(const Submit& submit) {
 
 void ScenarioWorld::start(std::size_t index, const std::vector<place::Spot>& spots) {
   ScenarioJob& job = jobs[index];
-  job.holdings = place::take_all(cluster, spots, index + 1, job.request.priority,
-                                 job.request.preemptible);
+  job.holdings =
+      place::take_all(cluster, spots, index + 1, job.request.priority, job.request.preemptible);
   job.state = JobState::kRunning;
   job.started = now;
   ++job.starts;

@@ -1,6 +1,6 @@
-// The cluster and the jobs of a scenario while it is played: what is where, who waits, what was said.
-// scenario_run.cc makes things happen, scenario_queue.cc decides who starts, scenario_check.cc looks
-// whether it is as expected. Only they include it.
+// The cluster and the jobs of a scenario while it is played: what is where, who waits, what was
+// said. scenario_run.cc makes things happen, scenario_queue.cc decides who starts,
+// scenario_check.cc looks whether it is as expected. Only they include it.
 #pragma once
 
 #include <cstdint>
@@ -44,18 +44,21 @@ struct ScenarioJob {
 class ScenarioWorld {
  public:
   // The scenario outlives it.
-  [[nodiscard]] static Result<std::unique_ptr<ScenarioWorld>> create(
-      const Scenario& scenario, const std::string& policy);
+  [[nodiscard]] static Result<std::unique_ptr<ScenarioWorld>> create(const Scenario& scenario,
+                                                                     const std::string& policy);
 
   const Scenario& scenario;
   place::Cluster cluster;
   std::unique_ptr<place::Placer> placer;
-  std::vector<ScenarioJob> jobs;  // in the order in which they came; job 1 of the cluster is jobs[0]
+  std::vector<ScenarioJob>
+      jobs;  // in the order in which they came; job 1 of the cluster is jobs[0]
   place::Instant now = 0;
   std::vector<TimelineEntry> timeline;
   double used_gpu_seconds = 0;
 
-  [[nodiscard]] std::size_t index_of(std::string_view job) const { return by_name_.at(std::string(job)); }
+  [[nodiscard]] std::size_t index_of(std::string_view job) const {
+    return by_name_.at(std::string(job));
+  }
   [[nodiscard]] place::NodeId node(std::string_view name) const { return *cluster.find(name); }
   [[nodiscard]] ScenarioJob& job_of(place::HoldingId holding) {
     return jobs[cluster.holding(holding).job - 1];
