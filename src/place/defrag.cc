@@ -1,6 +1,7 @@
 #include "place/defrag.h"
 
 #include <algorithm>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -92,8 +93,9 @@ class Defrag {
       return request_.least() - std::min(fit, request_.least());
     };
     std::vector<std::pair<std::uint32_t, std::size_t>> order;
+    order.reserve(domains.size());
     for (std::size_t i = 0; i < domains.size(); ++i) order.emplace_back(missing(domains[i]), i);
-    std::ranges::stable_sort(order);
+    std::ranges::sort(order);
     std::optional<DefragPlan> best;
     for (std::size_t i = 0; i < std::min(order.size(), kMostDomains); ++i) {
       auto plan = checked(moves_in(domains[order[i].second]));
@@ -182,8 +184,9 @@ std::optional<Spot> Defrag::elsewhere(const Piece& piece) {
 // Takes the pieces off the node and puts the member there and them elsewhere.
 std::optional<Defrag::Step> Defrag::relocate(const NodeTrial& node, std::vector<std::size_t> pieces,
                                              bool member_first) {
-  std::ranges::stable_sort(pieces, std::ranges::greater{},
-                           [&](std::size_t i) { return pieces_[i].from.share(); });
+  std::ranges::sort(pieces, {}, [&](std::size_t i) {
+    return std::pair(-std::int64_t{pieces_[i].from.share()}, i);
+  });
   Step step;
   const Eligible eligible(cluster_, request_);
   const auto place_member = [&] {
@@ -265,7 +268,9 @@ std::optional<Defrag::Step> Defrag::step_for_one(const Domain& domain, const Eli
       }
     }
     const std::size_t tried = std::min(options.size(), kMostRelocations);
-    std::ranges::stable_sort(options, {}, &Option::share);
+    std::ranges::sort(options, {}, [](const Option& option) {
+      return std::tie(option.share, option.place, option.pieces);
+    });
     for (std::size_t i = 0; i < tried; ++i) {
       const NodeTrial& node = places[options[i].place].trial;
       if (auto step = relocate(node, options[i].pieces, true)) return step;

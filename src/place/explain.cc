@@ -108,11 +108,7 @@ class Remedies {
   void by_repair();
   void by_asking_otherwise(std::uint32_t fit_now);
 
-  std::vector<Remedy> take() {
-    std::ranges::stable_sort(
-        found_, {}, [](const Remedy& remedy) { return std::pair(remedy.kind, remedy.cost); });
-    return std::move(found_);
-  }
+  std::vector<Remedy> take() { return std::move(found_); }
 
  private:
   void by_freeing_on_one_node();
@@ -131,7 +127,10 @@ class Remedies {
     return true;
   }
   void add(RemedyKind kind, std::uint64_t cost, std::string text) {
-    found_.push_back({kind, cost, std::move(text)});
+    const auto place = std::ranges::upper_bound(
+        found_, std::pair(kind, cost), {},
+        [](const Remedy& remedy) { return std::pair(remedy.kind, remedy.cost); });
+    found_.insert(place, {kind, cost, std::move(text)});
   }
   [[nodiscard]] std::string name_of(NodeId node) const {
     return escape_for_terminal(cluster_.spec(node).name);
@@ -144,6 +143,7 @@ class Remedies {
                          shortfall_words(cluster_, room.missing.front()));
     }
     std::vector<std::string> pieces;
+    pieces.reserve(room.missing.size());
     for (const Shortfall& shortfall : room.missing) {
       pieces.push_back(shortfall_words(cluster_, shortfall));
     }
@@ -155,7 +155,7 @@ class Remedies {
   const Request& request_;
   const Ask& ask_;
   std::size_t most_;
-  std::vector<Remedy> found_;
+  std::vector<Remedy> found_;  // the smallest first
 };
 
 void Remedies::by_freeing_on_one_node() {

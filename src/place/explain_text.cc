@@ -1,6 +1,7 @@
 // The answer of explain.h as text.
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/text.h"
 #include "place/explain.h"
@@ -18,10 +19,13 @@ std::string subject(const Explanation& explanation) {
 
 std::string counts(const Explanation& explanation) {
   std::vector<std::pair<std::uint32_t, Refusal>> sorted;
+  sorted.reserve(explanation.by_reason.size());
   for (const auto& [refusal, count] : explanation.by_reason) sorted.emplace_back(count, refusal);
-  std::ranges::stable_sort(sorted, std::ranges::greater{},
-                           [](const auto& entry) { return entry.first; });
+  std::ranges::sort(sorted, {}, [](const auto& entry) {
+    return std::pair(-std::int64_t{entry.first}, entry.second);
+  });
   std::vector<std::string> pieces;
+  pieces.reserve(sorted.size());
   for (const auto& [count, refusal] : sorted) {
     pieces.push_back(fmt::format("{}: {}", to_string(refusal), count_words(count, "node")));
   }
@@ -40,9 +44,10 @@ std::string how_many(const Explanation& explanation) {
 // Those to which the least is missing first; those where nothing helps last.
 std::vector<const NodeReason*> by_distance(const Explanation& explanation) {
   std::vector<const NodeReason*> nodes;
+  nodes.reserve(explanation.nodes.size());
   for (const NodeReason& node : explanation.nodes) nodes.push_back(&node);
-  std::ranges::stable_sort(nodes, {}, [](const NodeReason* node) {
-    return node->missing.value_or(std::numeric_limits<std::uint64_t>::max());
+  std::ranges::sort(nodes, {}, [](const NodeReason* node) {
+    return std::pair(node->missing.value_or(std::numeric_limits<std::uint64_t>::max()), node->node);
   });
   return nodes;
 }

@@ -267,8 +267,9 @@ std::string never_words(const Request& request, const Ask& ask, Refusal refusal)
       return "every node is excluded";
     case Refusal::kLabels: {
       std::vector<std::string> labels;
+      labels.reserve(request.labels.size());
       for (const auto& [key, value] : request.labels) {
-        labels.push_back(escape_for_terminal(key + "=" + value));
+        labels.push_back(escape_for_terminal(fmt::format("{}={}", key, value)));
       }
       return fmt::format("no node has the label{} {}", labels.size() == 1 ? "" : "s",
                          list_words(labels));
@@ -277,6 +278,7 @@ std::string never_words(const Request& request, const Ask& ask, Refusal refusal)
       return "every node has a taint that the request does not tolerate";
     case Refusal::kModel: {
       std::vector<std::string> models;
+      models.reserve(request.allowed_models.size());
       for (const std::string& model : request.allowed_models) {
         models.push_back(escape_for_terminal(model));
       }

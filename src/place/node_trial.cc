@@ -39,7 +39,7 @@ void NodeTrial::apply(const Spot& spot, int sign) {
     refresh(device);
   }
   if (spot.part_device < 0) return;
-  const auto device = static_cast<std::size_t>(spot.part_device);
+  const std::size_t device = static_cast<std::uint8_t>(spot.part_device);
   state_.share_free[device] =
       static_cast<std::uint16_t>(state_.share_free[device] - sign * spot.part);
   state_.memory_free[device] = sign > 0 ? state_.memory_free[device] - spot.part_memory
@@ -57,7 +57,7 @@ void NodeTrial::keep(const Spot& spot) {
     ceiling_.memory[device] = 0;
   }
   if (spot.part_device < 0) return;
-  const auto device = static_cast<std::size_t>(spot.part_device);
+  const std::size_t device = static_cast<std::uint8_t>(spot.part_device);
   ceiling_.share[device] = static_cast<std::uint16_t>(
       ceiling_.share[device] - std::min<unsigned>(ceiling_.share[device], spot.part));
   ceiling_.memory[device] -= std::min(ceiling_.memory[device], spot.part_memory);

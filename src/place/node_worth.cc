@@ -12,7 +12,7 @@ constexpr double kUsual = 0.99;
 // Weight of the room for members with several GPUs.
 constexpr double kSeveralWeight = 0.25;
 // So many cells to either side are near enough for a guess.
-constexpr std::size_t kReach = 4;
+constexpr std::size_t kReach = 8;
 constexpr std::int16_t kUnknown = std::numeric_limits<std::int16_t>::min();
 constexpr double kMostCost = 16'000;
 

@@ -70,7 +70,7 @@ class DivvyPolicy final : public Policy {
       mean += (change - mean) * weight;
     }
   };
-  static constexpr std::uint32_t kEnoughSeen = 16;
+  static constexpr std::uint32_t kEnoughSeen = 8;
   // By what is left of the GPU that is used in part, in steps, or by how many whole ones are left.
   static constexpr std::size_t kWays = 40;
   static constexpr std::size_t kPartSteps = 21;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <compare>
-#include <map>
 #include <numeric>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -135,8 +135,8 @@ void Preemption::collect() {
     if (!spared[i]) evictable.push_back(std::move(candidates_[i]));
   }
   candidates_ = std::move(evictable);
-  std::ranges::stable_sort(candidates_, {}, [](const Victim& victim) {
-    return std::pair(victim.priority, victim.share);
+  std::ranges::sort(candidates_, {}, [](const Victim& victim) {
+    return std::tuple(victim.priority, victim.share, victim.holdings.front());
   });
   on_node_.assign(cluster_.size(), {});
   for (std::size_t i = 0; i < candidates_.size(); ++i) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "base/text.h"
 #include "place/shortfall.h"
@@ -38,8 +39,11 @@ bool take_if_all_fit(Cluster& cluster, std::span<const Spot> spots) {
 
 std::vector<const Reservation*> by_start(const Outlook& outlook) {
   std::vector<const Reservation*> sorted;
+  sorted.reserve(outlook.reservations.size());
   for (const Reservation& reservation : outlook.reservations) sorted.push_back(&reservation);
-  std::ranges::stable_sort(sorted, {}, &Reservation::start);
+  std::ranges::sort(sorted, {}, [](const Reservation* reservation) {
+    return std::pair(reservation->start, reservation);
+  });
   return sorted;
 }
 
@@ -99,7 +103,7 @@ void hold(Cluster& cluster, std::span<const Spot> spots) {
     free.cpu_milli = std::clamp<std::int64_t>(state.cpu_free, 0, spot.cpu_milli);
     free.ram = std::clamp<std::int64_t>(state.ram_free, 0, spot.ram);
     if (spot.part_device >= 0) {
-      const auto device = static_cast<std::size_t>(spot.part_device);
+      const std::size_t device = static_cast<std::uint8_t>(spot.part_device);
       if ((state.usable >> device & 1) == 0 || (free.whole >> device & 1) != 0) {
         free.part_device = -1;
         free.part = 0;

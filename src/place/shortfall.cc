@@ -24,6 +24,7 @@ std::vector<std::uint16_t> groups_for(const NodeShape& shape, const Ask& ask) {
     if (group[i] != kUnknownGroup) found[group[i]] |= static_cast<std::uint16_t>(1U << i);
   }
   std::vector<std::uint16_t> result;
+  result.reserve(found.size());
   for (const auto& [number, devices] : found) result.push_back(devices);
   return result;
 }
@@ -84,7 +85,6 @@ struct GpuNeeds {
 
 std::optional<GpuNeeds> gpu_needs(const NodeTrial& node, const Ask& ask, std::uint16_t group) {
   std::vector<Need> wholes;
-  std::vector<std::uint8_t> whole_devices;
   for (std::uint8_t i = 0; ask.whole != 0 && i < node.shape().devices; ++i) {
     if ((group >> i & 1) == 0) continue;
     if (auto need = whole_need(node, ask, i)) {
@@ -92,7 +92,8 @@ std::optional<GpuNeeds> gpu_needs(const NodeTrial& node, const Ask& ask, std::ui
       wholes.push_back(*need);
     }
   }
-  std::ranges::stable_sort(wholes, {}, &Need::cost);
+  std::ranges::sort(wholes, {},
+                    [](const Need& need) { return std::pair(need.cost, need.missing.device); });
   const auto pick = [&](int without) -> std::optional<GpuNeeds> {
     GpuNeeds picked;
     std::uint32_t count = 0;
@@ -174,7 +175,7 @@ std::optional<Room> room_in(const Cluster& cluster, const Request& request, cons
     auto missing = shortfall(trial, ask);
     if (!missing) continue;
     offers.push({missing->cost, node.value(), trials.size()});
-    trials.push_back(std::move(trial));
+    trials.push_back(trial);
     current.push_back(*std::move(missing));
   }
   Room room;
@@ -287,7 +288,7 @@ void free_up(Cluster& cluster, const Shortfall& shortfall) {
       if (device.whole && (after.whole & bit) != 0) {
         after.whole &= static_cast<std::uint16_t>(~unsigned{bit});
       }
-      if (after.part_device != device.device) continue;
+      if (static_cast<int>(after.part_device) != int{device.device}) continue;
       const auto share =
           device.whole ? after.part : std::min<std::uint32_t>(after.part, device.share);
       const auto memory =

@@ -216,6 +216,7 @@ Result<std::string> Parser::node_name(ScenarioLine& line) {
   DIVVY_TRY(name, line.word("the name of a node"));
   if (gpus_of_.contains(name)) return name;
   std::vector<std::string> known;
+  known.reserve(scenario_.nodes.size());
   for (const place::NodeSpec& spec : scenario_.nodes) known.push_back(spec.name);
   const auto meant = did_you_mean(name, known);
   return line.wrong(

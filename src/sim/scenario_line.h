@@ -37,7 +37,9 @@ class ScenarioLine {
   // --- Words, from left to right ---
 
   [[nodiscard]] bool more() const { return next_ < words_.size(); }
-  [[nodiscard]] std::string_view peek() const { return more() ? words_[next_] : ""; }
+  [[nodiscard]] std::string_view peek() const {
+    return more() ? std::string_view(words_[next_]) : "";
+  }
   // `what` says what is missing where no word is left.
   [[nodiscard]] Result<std::string> word(std::string_view what);
   bool skip(std::string_view word);

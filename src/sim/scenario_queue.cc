@@ -14,8 +14,9 @@ std::vector<std::size_t> ScenarioWorld::queue() const {
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     if (jobs[i].state == JobState::kWaiting) waiting.push_back(i);
   }
-  std::ranges::stable_sort(waiting, std::ranges::greater{},
-                           [&](std::size_t i) { return jobs[i].request.priority; });
+  std::ranges::sort(waiting, {}, [&](std::size_t i) {
+    return std::pair(-std::int64_t{jobs[i].request.priority}, i);
+  });
   return waiting;
 }
 

@@ -28,6 +28,7 @@ Result<std::unique_ptr<ScenarioWorld>> ScenarioWorld::create(const Scenario& sce
 
 std::vector<place::Spot> ScenarioWorld::spots(const ScenarioJob& job) const {
   std::vector<place::Spot> result;
+  result.reserve(job.holdings.size());
   for (const place::HoldingId id : job.holdings) result.push_back(cluster.holding(id).spot);
   return result;
 }
@@ -46,6 +47,7 @@ std::string ScenarioWorld::describe(const std::vector<place::Spot>& spots) const
     }
     std::ranges::sort(counts);
     std::vector<std::string> pieces;
+    pieces.reserve(counts.size());
     for (const auto& [node, count] : counts) {
       pieces.push_back(fmt::format("{} x{}", cluster.spec(node).name, count));
     }
