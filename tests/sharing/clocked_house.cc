@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "abi/nvml.h"
 #include "api/node_routes.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -13,6 +14,7 @@
 #include "node/inventory.h"
 #include "node/keeper.h"
 #include "node/tenants.h"
+#include "simgpu/fault.h"
 #include "simgpu/manual_clock.h"
 
 namespace divvy::testing {
@@ -89,6 +91,11 @@ struct ClockedHouse::Parts {
 };
 
 ClockedHouse::ClockedHouse(int gpu_count) : House(config(gpu_count)) {
+  // Caps follow the power of the last second on the clock on the wall, on which the GPUs' own time
+  // says nothing.
+  for (int i = 0; i < gpu_count; ++i) {
+    simgpu::fail_queries(gpus(), i, simgpu::QueryClass::kPower, NVML_ERROR_NOT_SUPPORTED);
+  }
   parts_ = std::make_unique<Parts>(gpus());
 }
 
