@@ -114,7 +114,8 @@ constexpr const char* kSimFooter = R"(Examples:
 Nothing here needs a GPU or a daemon. The same files, policy and seed give the
 same figures on every machine. `divvy sim COMMAND --help` tells more.)";
 
-constexpr const char* kSimPackFooter = R"(  divvy=3,spread=1 weighs several against each other; the first chooses the GPUs
+constexpr const char* kSimPackFooter =
+    R"(  divvy=3,spread=1 weighs several against each other; the first chooses the GPUs
 
 Files:
   nodes     columns sn (or name), cpu_milli, memory_mib, gpu, model
