@@ -52,9 +52,9 @@ struct AskHash {
 // Where one member goes, and what it takes there.
 struct Spot {
   NodeId node;
-  std::uint16_t whole = 0;       // a bit for each GPU that it has for itself
-  std::int8_t part_device = -1;  // the GPU of which it has a part
-  std::uint16_t part = 0;        // thousandths of that
+  std::uint16_t whole = 0;        // a bit for each GPU that it has for itself
+  std::int16_t part_device = -1;  // the GPU of which it has a part
+  std::uint16_t part = 0;         // thousandths of that
   std::uint64_t part_memory = 0;
   std::int64_t cpu_milli = 0;
   std::int64_t ram = 0;

@@ -17,7 +17,7 @@ using testing::node;
 Spot part_spot(NodeId node, int device, std::uint16_t share, Bytes memory) {
   Spot spot;
   spot.node = node;
-  spot.part_device = static_cast<std::int8_t>(device);
+  spot.part_device = static_cast<std::int16_t>(device);
   spot.part = share;
   spot.part_memory = memory.count();
   spot.cpu_milli = 1000;

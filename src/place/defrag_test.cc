@@ -162,7 +162,7 @@ bool one_move_helps(Fleet& fleet, const Request& request, const Work& work) {
             fleet.cluster.release(id);
             const Spot spot =
                 spot_of(view(fleet.cluster, NodeId(to)), ask,
-                        {static_cast<std::uint16_t>(whole), static_cast<std::int8_t>(part)});
+                        {static_cast<std::uint16_t>(whole), static_cast<std::int16_t>(part)});
             bool helps = false;
             if (fleet.cluster.fits(spot)) {
               fleet.cluster.take(spot);

@@ -1,5 +1,7 @@
 #include "place/eligible.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/text.h"
@@ -72,7 +74,8 @@ std::string Eligible::what(NodeId node) const {
     case Refusal::kLabels:
       for (const auto& [key, value] : request_.labels) {
         const auto label = spec.labels.find(key);
-        if (label == spec.labels.end() || label->second != value) return key + "=" + value;
+        if (label == spec.labels.end() || label->second != value)
+          return fmt::format("{}={}", key, value);
       }
       return {};
     case Refusal::kTaint:

@@ -185,7 +185,7 @@ Choice tightest(const NodeView& node, const Ask& ask) {
       const int i = std::countr_zero(left);
       const auto at = [&](int device) { return node.state.free[static_cast<std::size_t>(device)]; };
       if (choice.part_device < 0 || at(i) < at(choice.part_device)) {
-        choice.part_device = static_cast<std::int8_t>(i);
+        choice.part_device = static_cast<std::int16_t>(i);
       }
     }
     whole &= static_cast<std::uint16_t>(~(1U << choice.part_device));

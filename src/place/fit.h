@@ -26,8 +26,8 @@ struct NodeView {
 
 // Which GPUs of a node a member gets.
 struct Choice {
-  std::uint16_t whole = 0;       // a bit for each
-  std::int8_t part_device = -1;  // of which it gets a part
+  std::uint16_t whole = 0;        // a bit for each
+  std::int16_t part_device = -1;  // of which it gets a part
   friend bool operator==(const Choice&, const Choice&) = default;
 };
 

@@ -44,6 +44,7 @@ void NodeFill::prepare(std::span<const Kind> kinds, std::span<const Typical> typ
     struct Usual {
       Step step;
       double part;
+      std::size_t place;  // in the list of typical asks
     };
     std::vector<Usual> usual;
     Set& set = sets_[k];
@@ -58,15 +59,16 @@ void NodeFill::prepare(std::span<const Kind> kinds, std::span<const Typical> typ
       step.cpu = static_cast<std::int32_t>(std::min<std::int64_t>(ask.cpu_milli, 1 << 30));
       step.size = static_cast<std::uint16_t>(size);
       step.count = static_cast<std::uint16_t>(ask.whole != 0 ? ask.whole : ask.wants_part());
-      usual.push_back({step, one.part});
+      usual.push_back({step, one.part, usual.size()});
       if (!ask.wants_gpu()) continue;
       set.least_cpu = std::min(set.least_cpu, ask.cpu_milli);
       set.least_part = std::min(set.least_part, size);
     }
-    std::ranges::stable_sort(usual, [](const Usual& a, const Usual& b) {
+    std::ranges::sort(usual, [](const Usual& a, const Usual& b) {
       const int size_a = a.step.size * a.step.count;
       const int size_b = b.step.size * b.step.count;
-      return size_a != size_b ? size_a > size_b : a.step.cpu > b.step.cpu;
+      if (size_a != size_b) return size_a > size_b;
+      return a.step.cpu != b.step.cpu ? a.step.cpu > b.step.cpu : a.place < b.place;
     });
     double all = 0;
     for (const Usual& one : usual) all += one.part;

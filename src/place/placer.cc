@@ -1,6 +1,7 @@
 #include "place/placer.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/check.h"
@@ -71,8 +72,12 @@ void Placer::regroup() {
   for (Interned& interned : asks_) interned.table.reset();
   if (policy_->rough()) {
     std::vector<Typical> often = workload_.typical(kScoredPart);
-    std::ranges::stable_sort(often, {}, [](const Typical& t) { return t.ask.cpu_milli; });
-    for (const Typical& typical : often) {
+    std::vector<std::size_t> order(often.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::sort(order, {},
+                      [&often](std::size_t i) { return std::pair(often[i].ask.cpu_milli, i); });
+    for (const std::size_t i : order) {
+      const Typical& typical = often[i];
       const bool similar = std::ranges::any_of(scored_, [&](AskId id) {
         const Ask& other = ask(id);
         return stands_for(other, typical.ask) && other.part == typical.ask.part &&

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 #include <queue>
+#include <utility>
 
 #include "place/placer.h"
 
@@ -136,7 +137,8 @@ std::uint32_t Placer::place_among(AskId id, std::span<const NodeId> nodes, Eligi
 std::uint32_t Placer::place_near(AskId id, const Request& request, Eligible& eligible,
                                  std::vector<Spot>& spots) {
   std::vector<Domain> found = domains(cluster_, request.members_near.closeness, ask(id), eligible);
-  std::ranges::stable_sort(found, {}, &Domain::room);
+  std::ranges::sort(found, {},
+                    [](const Domain& domain) { return std::pair(domain.room, domain.number); });
   const auto enough =
       std::ranges::lower_bound(found, std::uint64_t{request.members}, {}, &Domain::room);
   for (auto domain = enough; domain != found.end(); ++domain) {

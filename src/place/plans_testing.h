@@ -70,7 +70,7 @@ struct Fleet {
                       std::int32_t priority = 0, bool preemptible = true) {
     Spot spot;
     spot.node = NodeId(node);
-    spot.part_device = static_cast<std::int8_t>(device);
+    spot.part_device = static_cast<std::int16_t>(device);
     spot.part = static_cast<std::uint16_t>(part);
     const std::uint64_t memory =
         cluster.shape(NodeId(node)).memory[static_cast<std::size_t>(device)];

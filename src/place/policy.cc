@@ -73,6 +73,7 @@ Result<std::unique_ptr<Policy>> make_one(std::string_view name, std::uint64_t se
   if (name == "spread") return make_spread();
   if (name == "topology") return make_topology();
   std::vector<std::string_view> names;
+  names.reserve(kPolicies.size());
   for (const PolicyInfo& info : kPolicies) names.push_back(info.name);
   const auto near = did_you_mean(name, names);
   return err(ErrorCode::kInvalidArgument, "there is no policy \"{}\"; {}",

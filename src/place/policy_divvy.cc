@@ -126,7 +126,7 @@ class DivvyPolicy final : public Policy {
     const unsigned whole = fitting & node.state.whole;
     Offer found{{}, std::numeric_limits<float>::lowest()};
     const auto consider = [&](int device) {
-      const Choice choice{0, static_cast<std::int8_t>(device)};
+      const Choice choice{0, static_cast<std::int16_t>(device)};
       const float score = score_with(node, ask, choice, care);
       if (score > found.score) found = {choice, score};
     };

@@ -39,7 +39,7 @@ class FgdPolicy final : public Policy {
       const int device = std::countr_zero(left);
       // GPUs that are alike get the same score, and the first one of them wins.
       if (has_twin(node, room, device)) continue;
-      tried.part_device = static_cast<std::int8_t>(device);
+      tried.part_device = static_cast<std::int16_t>(device);
       const float found = score(node, ask, tried);
       if (found > best.score) best = {tried, found};
     }

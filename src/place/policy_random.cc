@@ -22,7 +22,7 @@ class RandomPolicy final : public Policy {
     unsigned room = part_devices(node, ask) & devices_to_use(node, ask) & ~unsigned{choice.whole};
     const auto count = static_cast<std::uint32_t>(std::popcount(room));
     for (std::uint32_t skip = lots_.below(count); skip > 0; --skip) room &= room - 1;
-    choice.part_device = static_cast<std::int8_t>(std::countr_zero(room));
+    choice.part_device = static_cast<std::int16_t>(std::countr_zero(room));
     return choice;
   }
 

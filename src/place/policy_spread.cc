@@ -25,7 +25,7 @@ class SpreadPolicy final : public Policy {
       const int free = node.state.free[static_cast<std::size_t>(device)];
       if (free <= most) continue;
       most = free;
-      choice.part_device = static_cast<std::int8_t>(device);
+      choice.part_device = static_cast<std::int16_t>(device);
     }
     return choice;
   }

@@ -161,7 +161,7 @@ class TopologyPolicy final : public Policy {
       if (chosen && cost >= lowest) return;
       chosen = true;
       lowest = cost;
-      choice.part_device = static_cast<std::int8_t>(device);
+      choice.part_device = static_cast<std::int16_t>(device);
     });
     return choice;
   }

@@ -118,7 +118,7 @@ void hold(Cluster& cluster, std::span<const Spot> spots) {
          left &= left - 1) {
       const auto device = static_cast<std::size_t>(std::countr_zero(left));
       const Spot rest{.node = spot.node,
-                      .part_device = static_cast<std::int8_t>(device),
+                      .part_device = static_cast<std::int16_t>(device),
                       .part = state.share_free[device],
                       .part_memory = state.memory_free[device]};
       if ((rest.part != 0 || rest.part_memory != 0) && cluster.fits(rest)) {

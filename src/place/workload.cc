@@ -29,10 +29,12 @@ std::vector<Typical> Workload::all() const {
   for (Typical& typical : result) {
     typical.part = static_cast<double>(typical.count) / static_cast<double>(total);
   }
-  std::ranges::stable_sort(result, [](const Typical& a, const Typical& b) {
+  const auto before = [this](const Typical& a, const Typical& b) {
     if (a.count != b.count) return a.count > b.count;
-    return size_order(a.ask) > size_order(b.ask);
-  });
+    if (size_order(a.ask) != size_order(b.ask)) return size_order(a.ask) > size_order(b.ask);
+    return index_.at(a.ask) < index_.at(b.ask);
+  };
+  std::ranges::sort(result, before);
   return result;
 }
 

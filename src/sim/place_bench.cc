@@ -277,6 +277,7 @@ class Bench {
   // Everything from the record: nodes, members, tables, and one decision.
   Result<PlaceBenchRow> load() {
     std::vector<place::Spot> spots;
+    spots.reserve(held_.size());
     for (const HoldingId id : held_) spots.push_back(cluster_.holding(id).spot);
     PlaceBenchRow result = row(fmt::format("load with {} members", spots.size()));
     Times times;
