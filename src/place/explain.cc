@@ -106,6 +106,7 @@ class Remedies {
   }
 
   void by_repair();
+  void by_lifting_exclusions();
   void by_asking_otherwise(std::uint32_t fit_now);
 
   std::vector<Remedy> take() { return std::move(found_); }
@@ -175,23 +176,31 @@ void Remedies::by_freeing_on_one_node() {
   }
 }
 
+void Remedies::by_lifting_exclusions() {
+  std::vector<NodeId> excluded;
+  for (std::uint32_t i = 0; i < cluster_.size(); ++i) {
+    if (cluster_.excluded(request_.tenant, NodeId(i))) excluded.push_back(NodeId(i));
+  }
+  for (std::size_t i = 0; i < std::min(excluded.size(), kMostRepairs); ++i) {
+    // As if this were the only one that is lifted.
+    Request other = request_;
+    other.tenant.clear();
+    for (const NodeId node : excluded) {
+      if (node != excluded[i]) other.excluded_nodes.push_back(cluster_.spec(node).name);
+    }
+    if (placer_.plan(other).empty()) continue;
+    add(RemedyKind::kRepair, 2,
+        fmt::format("tenant {} may use {} again", escape_for_terminal(request_.tenant),
+                    name_of(excluded[i])));
+  }
+}
+
 void Remedies::by_repair() {
   const Eligible eligible(cluster_, request_);
   std::size_t tried = 0;
   for (std::uint32_t i = 0; i < cluster_.size() && tried < kMostRepairs; ++i) {
     const NodeId node(i);
-    if (!eligible(node)) {
-      if (!cluster_.excluded(request_.tenant, node)) continue;
-      Request other = request_;
-      other.tenant.clear();
-      ++tried;
-      if (!placer_.plan(other).empty()) {
-        add(RemedyKind::kRepair, 2,
-            fmt::format("tenant {} may use {} again", escape_for_terminal(request_.tenant),
-                        name_of(node)));
-      }
-      continue;
-    }
+    if (!eligible(node)) continue;
     if (!cluster_.state(node).open) {
       const std::string reason = cluster_.cordon_reason(node);
       ++tried;
@@ -345,6 +354,7 @@ Explanation explain(Placer& placer, const Request& request, ExplainLimits limits
     remedies.by_freeing();
     remedies.by_repair();
   }
+  remedies.by_lifting_exclusions();
   remedies.by_asking_otherwise(result.fit_now);
   result.remedies = remedies.take();
   return result;

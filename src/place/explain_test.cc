@@ -114,6 +114,17 @@ TEST(Explain, LabelsTaintsTenantsAndNames) {
   EXPECT_EQ(why(fleet, nowhere).never, "there is no node of the name that the request gives");
 }
 
+TEST(Explain, TheExclusionThatMattersIsNamed) {
+  Fleet fleet({node("node-a", 1), node("node-b", 2)});
+  fleet.cluster.exclude("red", NodeId(0));
+  fleet.cluster.exclude("red", NodeId(1));
+  Request request = gpus(2);
+  request.tenant = "red";
+  const Explanation explanation = why(fleet, request);
+  EXPECT_TRUE(has_remedy(explanation, "tenant red may use node-b again"));
+  EXPECT_FALSE(has_remedy(explanation, "tenant red may use node-a again"));
+}
+
 TEST(Explain, GpusThatAreNotNamedAreNotCalledBroken) {
   Fleet fleet({node("node-a", 4)});
   Request request = gpus(2);

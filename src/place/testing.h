@@ -13,7 +13,7 @@
 
 namespace divvy::place::testing {
 
-inline NodeSpec node(std::string name, std::uint32_t gpus, std::string model = "H200",
+inline NodeSpec node(std::string name, std::uint32_t gpus, const std::string& model = "H200",
                      std::uint64_t cpus = 64, Bytes memory = gib(16)) {
   NodeSpec spec;
   spec.name = std::move(name);
