@@ -188,7 +188,9 @@ Choice tightest(const NodeView& node, const Ask& ask) {
         choice.part_device = static_cast<std::int16_t>(i);
       }
     }
-    whole &= static_cast<std::uint16_t>(~(1U << choice.part_device));
+    if (choice.part_device >= 0) {
+      whole &= static_cast<std::uint16_t>(~(1U << choice.part_device));
+    }
   }
   for (std::uint32_t taken = 0; taken < ask.whole; ++taken) {
     const auto lowest = static_cast<std::uint16_t>(whole & -whole);

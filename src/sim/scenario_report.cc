@@ -84,7 +84,7 @@ std::string to_table(const ScenarioReport& report) {
   }
   out += aligned(rows) + "\n";
   rows = {{"JOB", "STATE", "SUBMITTED", "STARTED", "ENDED", "STARTS"}};
-  for (const JobOutcome& job : report.jobs) {
+  for (const ScenarioJobOutcome& job : report.jobs) {
     rows.push_back({job.name, std::string(to_string(job.state)), fmt::format("{}", job.submitted),
                     shown_time(job.started), shown_time(job.ended), fmt::format("{}", job.starts)});
   }
@@ -109,7 +109,7 @@ std::string to_json(const ScenarioReport& report) {
                        entry.job.empty() ? "null" : json_string(entry.job),
                        json_string(entry.event), json_string(entry.detail));
   });
-  const std::string jobs = json_list(report.jobs, [](const JobOutcome& job) {
+  const std::string jobs = json_list(report.jobs, [](const ScenarioJobOutcome& job) {
     return fmt::format(
         R"({{"name":{},"state":{},"submitted_s":{},"started_s":{},"ended_s":{},"starts":{}}})",
         json_string(job.name), json_string(to_string(job.state)), job.submitted,

@@ -29,7 +29,7 @@ struct TimelineEntry {
 enum class JobState { kWaiting, kRunning, kDone, kCancelled };
 [[nodiscard]] std::string_view to_string(JobState state);
 
-struct JobOutcome {
+struct ScenarioJobOutcome {
   std::string name;
   JobState state = JobState::kWaiting;
   place::Instant submitted = 0;
@@ -51,7 +51,7 @@ struct ScenarioReport {
   place::Instant end = 0;
   double gpu_use = 0;  // of all GPUs over the whole time, from 0 to 1
   std::vector<TimelineEntry> timeline;
-  std::vector<JobOutcome> jobs;
+  std::vector<ScenarioJobOutcome> jobs;
   std::vector<ExpectationOutcome> expectations;
 
   [[nodiscard]] std::size_t failed() const;

@@ -140,7 +140,7 @@ TEST(ScenarioRun, EveryJobEndsInAStormOfFaults) {
         text += fmt::format("at 60 healthy n-{} gpu {}\n", node, gpu);
     }
     const ScenarioReport report = run(text);
-    for (const JobOutcome& job : report.jobs) {
+    for (const ScenarioJobOutcome& job : report.jobs) {
       EXPECT_EQ(job.state, JobState::kDone) << seed << " " << job.name;
     }
   }
