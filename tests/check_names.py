@@ -10,7 +10,7 @@ import re
 import sys
 
 NAMESPACE = re.compile(r"^namespace (divvy[\w:]*) \{", re.M)
-TYPE = re.compile(r"^(?:struct|class|enum class) (\w+)(?: final)?(?: *:[^;{]*)? \{", re.M)
+TYPE = re.compile(r"^(?:struct|class|enum class) (\w+)(?: final)?(?: : [^;{]*)? \{", re.M)
 
 
 def types_of(text):
