@@ -1,7 +1,9 @@
-# divvy_module(NAME room [SOURCES ...] [TESTS ...] [FUZZERS ...] [DEPS room ...] [LINK target ...])
+# divvy_module(NAME room [PURE] [SOURCES ...] [TESTS ...] [FUZZERS ...] [DEPS room ...]
+#              [LINK target ...] [TEST_LINK target ...])
 #
 # Declares a room: the library divvy_<room>, its tests (one executable divvy_<room>_test) and its
-# fuzzers. An edge that the table in rooms.cmake does not have ends the configuration.
+# fuzzers. An edge that the table in rooms.cmake does not have ends the configuration. PURE: there
+# are no threads in it, so its tests are left out where only the thread sanitizer would look.
 include(${CMAKE_CURRENT_LIST_DIR}/rooms.cmake)
 include(GoogleTest)
 
@@ -24,8 +26,19 @@ function(divvy_check_edges room)
   endforeach()
 endfunction()
 
+# Sources parse the common headers once per target. Clang must not write the time into the result, or
+# ccache never finds it again.
+function(divvy_precompile target)
+  if(NOT DIVVY_PCH)
+    return()
+  endif()
+  target_precompile_headers(${target} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/common_headers.h ${ARGN})
+  target_compile_options(${target} PRIVATE
+    $<$<CXX_COMPILER_ID:Clang>:-Xclang$<SEMICOLON>-fno-pch-timestamp>)
+endfunction()
+
 function(divvy_module)
-  cmake_parse_arguments(M "" "NAME" "SOURCES;TESTS;FUZZERS;DEPS;LINK" ${ARGN})
+  cmake_parse_arguments(M "PURE" "NAME" "SOURCES;TESTS;FUZZERS;DEPS;LINK;TEST_LINK" ${ARGN})
   divvy_check_edges(${M_NAME} ${M_DEPS})
   set(library divvy_${M_NAME})
   list(TRANSFORM M_DEPS PREPEND divvy_ OUTPUT_VARIABLE deps)
@@ -34,14 +47,20 @@ function(divvy_module)
     add_library(${library} STATIC ${M_SOURCES})
     target_include_directories(${library} PUBLIC ${CMAKE_SOURCE_DIR}/src)
     target_link_libraries(${library} PUBLIC ${deps} PRIVATE ${M_LINK} Threads::Threads)
+    if(divvy_base IN_LIST deps OR M_NAME STREQUAL base)
+      divvy_precompile(${library})
+    endif()
   else()
     add_library(${library} INTERFACE)
     target_include_directories(${library} INTERFACE ${CMAKE_SOURCE_DIR}/src)
     target_link_libraries(${library} INTERFACE ${deps})
   endif()
 
+  if(M_PURE AND DIVVY_SANITIZE STREQUAL thread)
+    return()
+  endif()
   if(M_TESTS)
-    divvy_test(${library}_test SOURCES ${M_TESTS} LINK ${library} ${M_LINK})
+    divvy_test(${library}_test SOURCES ${M_TESTS} LINK ${library} ${M_LINK} ${M_TEST_LINK})
   endif()
   foreach(fuzzer IN LISTS M_FUZZERS)
     divvy_fuzzer(${fuzzer} ${library})
@@ -55,6 +74,7 @@ function(divvy_test name)
   add_executable(${name} ${T_SOURCES})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(${name} PRIVATE ${T_LINK} GTest::gtest_main Threads::Threads)
+  divvy_precompile(${name} <gtest/gtest.h>)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300
     RUN_SERIAL ${T_ALONE} ENVIRONMENT "${T_ENVIRONMENT}")

@@ -11,14 +11,17 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 
 set(DIVVY_SANITIZE "" CACHE STRING "Sanitizers for the whole build: address,undefined or thread")
+option(DIVVY_PCH "Parse the common headers once per target" OFF)
 option(DIVVY_FUZZ "Build the fuzzers with libFuzzer (clang)" OFF)
 set(DIVVY_CUDA_INCLUDE "" CACHE PATH "A CUDA toolkit's include folder, to compare our ABI with")
 set(DIVVY_NVML_INCLUDE "${DIVVY_CUDA_INCLUDE}" CACHE PATH "The folder that has nvml.h")
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  # The sloppiness is what precompiled headers need of it.
+  set(launcher ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
 endif()
 
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Werror -fno-omit-frame-pointer
@@ -42,6 +45,5 @@ find_package(GTest REQUIRED)
 find_package(fmt REQUIRED)
 find_package(Boost 1.81 REQUIRED)
 
-# Debian ships libfmt only as a shared object, so we compile it in.
-add_library(divvy_fmt INTERFACE)
-target_link_libraries(divvy_fmt INTERFACE fmt::fmt-header-only)
+# See the file for why it is not fmt::fmt.
+add_library(divvy_fmt STATIC ${CMAKE_SOURCE_DIR}/cmake/fmt_library.cc)
