@@ -47,3 +47,14 @@ find_package(Boost 1.81 REQUIRED)
 
 # See the file for why it is not fmt::fmt.
 add_library(divvy_fmt STATIC ${CMAKE_SOURCE_DIR}/cmake/fmt_library.cc)
+
+# Debian's CMake target for yaml-cpp is the shared object; programs and the simulated driver carry it
+# along. With sanitizers the C++ library is shared, and the archive does not go together with that.
+add_library(divvy_yaml INTERFACE)
+if(DIVVY_SANITIZE)
+  find_package(yaml-cpp REQUIRED)
+  target_link_libraries(divvy_yaml INTERFACE yaml-cpp)
+else()
+  find_library(YAML_CPP_ARCHIVE NAMES libyaml-cpp.a REQUIRED)
+  target_link_libraries(divvy_yaml INTERFACE ${YAML_CPP_ARCHIVE})
+endif()

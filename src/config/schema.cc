@@ -1,0 +1,225 @@
+#include "config/schema.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace divvy::config {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::string_view kLevels[] = {"debug", "info", "warning", "error", "off"};
+constexpr std::string_view kLabels[] = {"hostname", "Hostname", "both"};
+constexpr std::string_view kModes[] = {"timeslice", "mps"};
+constexpr std::string_view kOnFailure[] = {"keep", "end"};
+
+constexpr Section kSections[] = {
+    {"folders", "Where the daemon keeps its files."},
+    {"log", "What is logged, and how."},
+    {"socket", "Who may speak with the daemon through the local API."},
+    {"metrics", "Metrics for Prometheus."},
+    {"sharing", "How GPUs are shared."},
+    {"health", "How GPUs are watched, and what happens when one fails."},
+    {"cdi", "Descriptions of GPUs and slices for container runtimes."},
+    {"ledger", "The record of who holds what."},
+    {"privileges", "What root's daemon gives up once it is ready."},
+};
+
+enum Reload : bool { kRestart = false, kReload = true };
+
+// What makes the row of a field `section.*field` of the configuration: how it is read and written.
+// `From` gives the field; the rows below name it once.
+template <typename From>
+Setting row(std::string_view section, std::string_view key, std::string kind, Reload reload,
+            std::string_view meaning, From from, auto read, auto write) {
+  return {section,
+          key,
+          std::move(kind),
+          meaning,
+          reload,
+          [from, read](const YamlNode& node, DaemonConfig& config, Problems& problems) {
+            read(node, from(config), problems);
+          },
+          [from, write](const DaemonConfig& config) {
+            DaemonConfig copy = config;
+            return write(from(copy));
+          }};
+}
+
+constexpr auto kWritePlainly = [](const auto& value) { return write_value(value); };
+constexpr auto kReadPlainly = [](const YamlNode& node, auto& value, Problems& problems) {
+  read_value(node, value, problems);
+};
+
+template <typename T>
+auto within(T lowest, T highest) {
+  return [=](const YamlNode& node, auto& value, Problems& problems) {
+    read_value(node, value, Limits<T>{lowest, highest}, problems);
+  };
+}
+
+template <typename T>
+std::string range(std::string_view what, T lowest, T highest) {
+  return fmt::format("{} from {} to {}", what, write_value(lowest), write_value(highest));
+}
+
+// The enumerators count from zero in the order of `names`.
+auto choose(std::span<const std::string_view> names) {
+  return [=]<typename E>(const YamlNode& node, E& value, Problems& problems) {
+    value = static_cast<E>(read_choice(node, names, static_cast<std::size_t>(value), problems));
+  };
+}
+auto chosen(std::span<const std::string_view> names) {
+  return [=](auto value) { return std::string(names[static_cast<std::size_t>(value)]); };
+}
+std::string one_of(std::span<const std::string_view> names) {
+  return fmt::format("one of {}", fmt::join(names, ", "));
+}
+
+template <typename From>
+Setting flag(std::string_view section, std::string_view key, Reload reload,
+             std::string_view meaning, From from) {
+  return row(section, key, "true or false", reload, meaning, from, kReadPlainly, kWritePlainly);
+}
+
+template <typename From>
+Setting folder(std::string_view section, std::string_view key, Reload reload,
+               std::string_view meaning, From from) {
+  return row(section, key, "a folder", reload, meaning, from, kReadPlainly, kWritePlainly);
+}
+
+template <typename From>
+Setting choice(std::string_view section, std::string_view key, Reload reload,
+               std::string_view meaning, From from, std::span<const std::string_view> names) {
+  return row(section, key, one_of(names), reload, meaning, from, choose(names), chosen(names));
+}
+
+template <typename From>
+Setting time(std::string_view section, std::string_view key, Reload reload,
+             std::string_view meaning, From from, Duration lowest, Duration highest) {
+  return row(section, key, range("a time", lowest, highest), reload, meaning, from,
+             within(lowest, highest), kWritePlainly);
+}
+
+// The field of a configuration, named once for reading and writing.
+#define FIELD(path) [](DaemonConfig& config) -> auto& { return config.path; }
+
+std::vector<Setting> make_table() {
+  std::vector<Setting> table;
+  table.push_back(folder("folders", "run", kRestart,
+                         "Sockets and what is only true until the next boot. Commands look for the "
+                         "daemon in /run/divvy, or where DIVVY_RUN_DIR says.",
+                         FIELD(folders.run)));
+  table.push_back(folder("folders", "state", kRestart, "The ledger, which has to survive a reboot.",
+                         FIELD(folders.state)));
+
+  table.push_back(choice("log", "level", kReload, "What is less important is not logged.",
+                         FIELD(log.level), kLevels));
+  table.push_back(
+      flag("log", "json", kReload, "One JSON object per line instead of text.", FIELD(log.json)));
+
+  table.push_back(row("socket", "mode", "rights in octal", kReload,
+                      "Of the API's socket. With 0666 every user may ask for slices; each can "
+                      "change only their own.",
+                      FIELD(socket.mode), read_mode, write_mode));
+  table.push_back(row("socket", "group", "the name of a group, or nothing", kReload,
+                      "Owns the API's socket; with mode 0660 its members alone may ask.",
+                      FIELD(socket.group), read_name, kWritePlainly));
+
+  table.push_back(row("metrics", "address", "HOST:PORT, :PORT or nothing", kRestart,
+                      "Where /metrics, /healthz and /readyz are served; nothing turns them off.",
+                      FIELD(metrics.address), read_address, kWritePlainly));
+  table.push_back(
+      choice("metrics", "hostname_label", kRestart,
+             "The label with the machine's name. dcgm-exporter called it Hostname until "
+             "2026 and calls it hostname since.",
+             FIELD(metrics.hostname_label), kLabels));
+
+  table.push_back(choice("sharing", "mode", kReload,
+                         "How tenants share a GPU that name no mode themselves: by turns, or side "
+                         "by side through MPS.",
+                         FIELD(sharing.mode), kModes));
+
+  table.push_back(
+      flag("health", "enabled", kRestart, "Watch the GPUs at all.", FIELD(health.enabled)));
+  table.push_back(time("health", "sample_interval", kReload, "How often each GPU is looked at.",
+                       FIELD(health.sample_interval), milliseconds(100), hours(1)));
+  table.push_back(time("health", "probe_deadline", kReload,
+                       "A probe that takes longer counts as failed, and the driver as stuck.",
+                       FIELD(health.probe_deadline), milliseconds(100), hours(1)));
+  table.push_back(time("health", "suspect_time", kReload,
+                       "A suspect GPU that shows nothing new for so long is healthy again.",
+                       FIELD(health.suspect_time), seconds(1), hours(24)));
+  table.push_back(time("health", "quarantine_time", kReload,
+                       "How long a failed GPU is left alone before it is probed; each relapse "
+                       "doubles it.",
+                       FIELD(health.quarantine_time), seconds(1), hours(24)));
+  table.push_back(time("health", "longest_quarantine", kReload, "The doubling ends here.",
+                       FIELD(health.longest_quarantine), seconds(1), hours(7 * 24)));
+  table.push_back(time("health", "probation_time", kReload,
+                       "How long a GPU that passed its probe is watched before it counts as "
+                       "healthy.",
+                       FIELD(health.probation_time), seconds(1), hours(24)));
+  table.push_back(row("health", "overheating_margin_c", range("degrees Celsius", 0U, 50U), kReload,
+                      "A GPU this close to the temperature at which it slows down is suspect.",
+                      FIELD(health.overheating_margin_c), within(0U, 50U), kWritePlainly));
+  table.push_back(choice("health", "on_failure", kReload,
+                         "What happens to the tenants of a GPU that fails: they are told and keep "
+                         "running, or are ended.",
+                         FIELD(health.on_failure), kOnFailure));
+  table.push_back(row("health", "ignored_xids", "a list of numbers from 1 to 1023", kReload,
+                      "Errors of the driver that count for nothing on this machine.",
+                      FIELD(health.ignored_xids), within(1U, 1023U), kWritePlainly));
+
+  table.push_back(flag("cdi", "enabled", kRestart,
+                       "Write descriptions of GPUs and slices for container runtimes.",
+                       FIELD(cdi.enabled)));
+  table.push_back(row("cdi", "folders", "a list of folders", kRestart,
+                      "Where container runtimes look: the first for whole GPUs, the last for "
+                      "slices.",
+                      FIELD(cdi.folders), kReadPlainly, kWritePlainly));
+  table.push_back(folder("cdi", "driver_root", kRestart,
+                         "Where the driver is installed, if not in the file system itself.",
+                         FIELD(cdi.driver_root)));
+  table.push_back(flag("cdi", "graphics", kRestart,
+                       "Also the driver's libraries for OpenGL and Vulkan.", FIELD(cdi.graphics)));
+
+  table.push_back(row("ledger", "compact", range("a size", kib(64), gib(1)), kRestart,
+                      "The journal is rewritten when it has grown to this.", FIELD(ledger.compact),
+                      within(kib(64), gib(1)), kWritePlainly));
+
+  table.push_back(flag("privileges", "drop", kRestart,
+                       "Give up the capabilities that the daemon does not need.",
+                       FIELD(privileges.drop)));
+  table.push_back(row("privileges", "keep", "a list of capabilities", kRestart,
+                      "Capabilities to keep besides, like SYS_ADMIN for a driver that shows some "
+                      "readings to administrators only.",
+                      FIELD(privileges.keep), read_capabilities, kWritePlainly));
+  return table;
+}
+
+#undef FIELD
+
+}  // namespace
+
+std::string Setting::path() const { return fmt::format("{}.{}", section, key); }
+
+std::span<const Section> sections() { return kSections; }
+
+std::span<const Setting> settings() {
+  static const std::vector<Setting> table = make_table();
+  return table;
+}
+
+std::vector<const Setting*> settings_of(std::string_view section) {
+  std::vector<const Setting*> result;
+  for (const Setting& setting : settings()) {
+    if (setting.section == section) result.push_back(&setting);
+  }
+  return result;
+}
+
+}  // namespace divvy::config
