@@ -2,14 +2,15 @@
 // order in which they need each other, and go in the opposite order.
 #include <signal.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
-#include <iostream>
 #include <string>
+#include <variant>
 
 #include "api/node_routes.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon_loop.h"
+#include "daemon_options.h"
 #include "driver.h"
 #include "net/http.h"
 #include "net/local_paths.h"
@@ -18,6 +19,8 @@
 #include "node/inventory.h"
 #include "node/keeper.h"
 #include "node/mps_mode.h"
+#include "node/privileges.h"
+#include "node/supervisor.h"
 #include "node/tenants.h"
 
 namespace {
@@ -25,20 +28,10 @@ namespace {
 namespace fs = std::filesystem;
 using namespace divvy;
 
-constexpr const char* kFooter =
-    R"(Ends with SIGTERM or SIGINT; tenants go on meanwhile and are found again when
-divvyd is started anew. `divvy run` starts one in the background by itself.
-
-Exit status: 0 ended in order, 1 it did not work, 2 the command line was wrong,
-3 another divvyd runs in the same folder.)";
-
-struct Options {
-  fs::path run = net::run_folder();
-  fs::path state = net::state_folder();
-  bool background = false;
-  std::string log_level = "info";
-  bool log_json = false;
-};
+node::GpuMode default_mode(const config::DaemonConfig& config) {
+  return config.sharing.mode == config::SharingMode::kMps ? node::GpuMode::kMps
+                                                          : node::GpuMode::kTimeslice;
+}
 
 void on_mps_death(const model::GpuUuid& gpu, const Status& restarted) {
   if (restarted) {
@@ -48,109 +41,98 @@ void on_mps_death(const model::GpuUuid& gpu, const Status& restarted) {
   }
 }
 
+void apply_settings(config::LiveConfig& settings, api::NodeRoutes& routes) {
+  settings.on_change([&routes](const config::DaemonConfig& now) {
+    configure_log(now.log.level, now.log.json ? LogFormat::kJson : LogFormat::kText);
+    routes.set_default_mode(default_mode(now));
+    const auto given =
+        node::give_socket(net::api_socket(now.folders.run), now.socket.mode, now.socket.group);
+    if (!given) log_error("socket keeps its rights", {{"reason", given.error().message}});
+  });
+}
+
 // Everything between "the lock is ours" and the signal to end.
-Status serve(const Options& options, node::Background& background, const sigset_t& signals) {
+Status serve(config::LiveConfig& settings, node::Background& background,
+             const node::Supervisor& supervisor, const sigset_t& signals) {
+  const config::DaemonConfig& config = settings.now();
+  const fs::path run = config.folders.run;
   // Before any thread: it is a fork of this process.
   DIVVY_TRY(keeper, node::Keeper::create());
   DIVVY_TRY(library, open_driver());
   DIVVY_TRY(inventory, node::take_inventory(*library));
+  // After the driver, which may load its module at the first call, and before any thread, because
+  // each has privileges of its own.
+  if (config.privileges.drop) DIVVY_CHECK_OK(node::drop_privileges(config.privileges.keep));
   SystemClock clock;
   node::Arbiter arbiter(clock);
-  node::Mps mps({.folder = options.run / "mps", .control = {}, .on_death = on_mps_death});
+  node::Mps mps({.folder = run / "mps", .control = {}, .on_death = on_mps_death});
   DIVVY_TRY(tenants, node::Tenants::create({.library = *library,
                                             .node = std::move(inventory),
                                             .arbiter = arbiter,
                                             .keeper = keeper,
                                             .clock = clock,
-                                            .run_folder = options.run,
-                                            .state_folder = options.state,
+                                            .run_folder = run,
+                                            .state_folder = config.folders.state,
                                             .prepare_mps = node::prepare_mps(mps),
                                             .leave_mps = node::leave_mps(mps)}));
   mps.stop_unused();
-  const api::NodeRoutes routes(*tenants, DIVVY_VERSION);
+  api::NodeRoutes routes(*tenants, DIVVY_VERSION);
+  routes.set_default_mode(default_mode(config));
   net::HttpServerOptions server_options;
-  server_options.socket = net::api_socket(options.run);
-  // Everybody may ask root's daemon for a slice; each may change only their own.
-  server_options.mode = ::geteuid() == 0 ? 0666 : 0600;
+  server_options.socket = net::api_socket(run);
   DIVVY_TRY(server, net::HttpServer::create(server_options,
                                             [&routes](const auto& request, const auto& caller) {
                                               return routes.handle(request, caller);
                                             }));
+  DIVVY_CHECK_OK(node::give_socket(server_options.socket, config.socket.mode, config.socket.group));
+  apply_settings(settings, routes);
   log_info("divvyd is ready", {{"version", DIVVY_VERSION},
-                               {"run", options.run.string()},
+                               {"run", run.string()},
                                {"gpus", tenants->node().gpus().size()},
                                {"simulated", tenants->node().simulated()}});
   background.tell({}, 0);
-  int signal = 0;
-  sigwait(&signals, &signal);
+  const int signal = run_daemon_loop(signals, supervisor, settings, [&tenants] {
+    return fmt::format("{} GPUs, {} tenants, {} waiting.", tenants->node().gpus().size(),
+                       tenants->list().size(), tenants->waiting());
+  });
   log_info("divvyd ends", {{"signal", signal}});
   return {};
 }
 
-int run(Options options) {
-  options.run = fs::absolute(options.run);
-  options.state = fs::absolute(options.state);
+int run(DaemonOptions options) {
+  const config::FoldersConfig folders = options.settings.now().folders;
+  const node::Supervisor supervisor = node::Supervisor::from_environment();
   node::Background background;
   const auto fail = [&background](const Error& error) {
     const int status = error.code == ErrorCode::kAlreadyExists ? 3 : 1;
     background.tell(err(error), status);
     return status;
   };
-  if (const Status made = node::make_folders(options.run, options.state); !made) {
+  if (const Status made = node::make_folders(folders.run, folders.state); !made) {
     return fail(made.error());
   }
   if (options.background) {
-    auto entered = node::Background::enter(options.state / "divvyd.log");
+    auto entered = node::Background::enter(folders.state / "divvyd.log");
     if (!entered) return fail(entered.error());
     background = *std::move(entered);
   }
-  const auto lock = node::lock_run_folder(options.run);
+  const auto lock = node::lock_run_folder(folders.run);
   if (!lock) return fail(lock.error());
 
-  // Blocked here, so that no thread made later takes them; serve() waits for them.
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int signal : {SIGTERM, SIGINT}) sigaddset(&signals, signal);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  const sigset_t signals = block_loop_signals();
   ::signal(SIGPIPE, SIG_IGN);
-  ::signal(SIGHUP, SIG_IGN);
   node::raise_descriptor_limit();
-  const Status served = serve(options, background, signals);
+  const Status served = serve(options.settings, background, supervisor, signals);
   return served ? 0 : fail(served.error());
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  Options options;
-  CLI::App app{"Shares the GPUs of this machine: grants slices and keeps everybody inside theirs."};
-  app.name("divvyd");
-  app.footer(kFooter);
-  bool foreground = false;
-  app.set_help_flag("-h,--help", "Print this text");
-  app.set_version_flag("--version", std::string("divvyd ") + DIVVY_VERSION, "Print the version");
-  app.add_option("--run-dir", options.run, "Folder of the sockets (DIVVY_RUN_DIR)")
-      ->type_name("FOLDER");
-  app.add_option("--state-dir", options.state,
-                 "Folder of what survives a restart (DIVVY_STATE_DIR)")
-      ->type_name("FOLDER");
-  app.add_flag("--background", options.background,
-               "Go on in the background once ready; the log is divvyd.log in the state folder");
-  app.add_flag("--foreground", foreground, "Stay and log to standard error (the default)");
-  app.add_option("--log-level", options.log_level, "debug, info, warning, error or off")
-      ->type_name("LEVEL");
-  app.add_flag("--log-json", options.log_json, "One JSON object per line of the log");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  options.background = options.background && !foreground;
-  const auto level = parse_log_level(options.log_level);
-  if (!level) {
-    std::cerr << "divvyd: " << level.error().message << "\n";
-    return 2;
-  }
-  configure_log(*level, options.log_json ? LogFormat::kJson : LogFormat::kText);
+  auto parsed = parse_daemon_options(argc, argv);
+  if (const int* status = std::get_if<int>(&parsed)) return *status;
+  auto& options = std::get<DaemonOptions>(parsed);
+  const config::LogConfig& log = options.settings.now().log;
+  configure_log(log.level, log.json ? LogFormat::kJson : LogFormat::kText);
   return run(std::move(options));
 }

@@ -87,6 +87,7 @@ json::object tenant_document(const node::TenantView& view) {
   for (const node::ProcessReport& process : view.report.processes) {
     processes.push_back(json::object{{"pid", process.pid},
                                      {"program", safe(process.program)},
+                                     {"libraryVersion", safe(process.release)},
                                      {"connected", process.connected}});
   }
   document["processes"] = std::move(processes);

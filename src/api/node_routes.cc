@@ -104,7 +104,7 @@ HttpResponse NodeRoutes::get(const std::string& tenant) const {
 }
 
 HttpResponse NodeRoutes::grant(const std::string& body, const net::Caller& caller) const {
-  auto request = parse_grant_request(body);
+  auto request = parse_grant_request(body, default_mode_);
   if (!request) return problem(request.error());
   request->ask.peer = peer_of(caller);
   if (!request->wait) {

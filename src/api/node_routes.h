@@ -12,6 +12,7 @@
 // Errors are problem+json with one sentence in `detail`. Callable from many threads at once.
 #pragma once
 
+#include <atomic>
 #include <string>
 
 #include "net/http.h"
@@ -24,6 +25,9 @@ class NodeRoutes {
   // `tenants` outlives it.
   NodeRoutes(node::Tenants& tenants, std::string version)
       : tenants_(tenants), version_(std::move(version)) {}
+
+  // For requests that name no mode. While requests are served.
+  void set_default_mode(node::GpuMode mode) { default_mode_ = mode; }
 
   [[nodiscard]] net::HttpResponse handle(const net::HttpRequest& request,
                                          const net::Caller& caller) const;
@@ -41,6 +45,7 @@ class NodeRoutes {
 
   node::Tenants& tenants_;
   std::string version_;
+  std::atomic<node::GpuMode> default_mode_ = node::GpuMode::kTimeslice;
 };
 
 }  // namespace divvy::api

@@ -94,7 +94,7 @@ class Fields {
 
 }  // namespace
 
-Result<GrantRequest> parse_grant_request(std::string_view body) {
+Result<GrantRequest> parse_grant_request(std::string_view body, node::GpuMode default_mode) {
   DIVVY_TRY(fields, Fields::parse(body));
   DIVVY_TRY(gpu, fields.text("gpu"));
   DIVVY_TRY(memory, fields.text("memory"));
@@ -114,9 +114,11 @@ Result<GrantRequest> parse_grant_request(std::string_view body) {
   DIVVY_TRY(request,
             model::Request::parse(
                 *gpu, memory ? std::optional<std::string_view>(*memory) : std::nullopt, rest));
+  const node::GpuMode unnamed =
+      request.gpus_per_member() == 1 ? default_mode : node::GpuMode::kTimeslice;
   GrantRequest result{node::Ask{.request = std::move(request),
                                 .devices = std::move(devices),
-                                .mode = node::GpuMode::kTimeslice,
+                                .mode = unnamed,
                                 .tenant_class = node::TenantClass::kBatch,
                                 .name = name.value_or(""),
                                 .command = command.value_or("").substr(0, kMaxCommand),

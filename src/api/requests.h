@@ -15,7 +15,10 @@ struct GrantRequest {
   bool wait = false;
   std::optional<std::uint32_t> timeout_seconds;
 };
-[[nodiscard]] Result<GrantRequest> parse_grant_request(std::string_view body);
+// `default_mode` is for those who name none. Requests for more than one GPU, which mode mps does
+// not serve, then take turns.
+[[nodiscard]] Result<GrantRequest> parse_grant_request(
+    std::string_view body, node::GpuMode default_mode = node::GpuMode::kTimeslice);
 
 [[nodiscard]] Result<node::Change> parse_change_request(std::string_view body);
 

@@ -45,5 +45,14 @@ TEST(ChangeRequest, NeedsSomethingToChange) {
   EXPECT_FALSE(change->share.has_value());
 }
 
+TEST(GrantRequest, WhoNamesNoModeGetsTheOneOfTheMachine) {
+  const auto mode = [](std::string_view body) {
+    return parse_grant_request(body, node::GpuMode::kMps)->ask.mode;
+  };
+  EXPECT_EQ(mode(R"({"gpu":"0.5"})"), node::GpuMode::kMps);
+  EXPECT_EQ(mode(R"({"gpu":"0.5","mode":"timeslice"})"), node::GpuMode::kTimeslice);
+  EXPECT_EQ(mode(R"({"gpu":"2"})"), node::GpuMode::kTimeslice);
+}
+
 }  // namespace
 }  // namespace divvy::api

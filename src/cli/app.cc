@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "cli/bench_command.h"
+#include "cli/doctor_patient.h"
 #include "cli/help_texts.h"
 #include "cli/sim_command.h"
 #include "cli/tenant_list.h"
@@ -68,6 +69,7 @@ struct CommandLine {
   CLI::App* set = nullptr;
   CLI::App* ps = nullptr;
   CLI::App* top = nullptr;
+  CLI::App* doctor = nullptr;
   CLI::App* sim = nullptr;
   CLI::App* bench = nullptr;
   CLI::App* version = nullptr;
@@ -82,6 +84,7 @@ struct CommandLine {
   TopArguments top_arguments;
   SimArguments sim_arguments;
   BenchArguments bench_arguments;
+  std::string doctor_format = "table";
   std::string version_format = "table";
 
   CommandLine() {
@@ -120,6 +123,12 @@ struct CommandLine {
         ->type_name("FORMAT");
     top->add_flag("--once", top_arguments.once, "Print once and end");
 
+    doctor = app.add_subcommand("doctor", "Say what is wrong on this machine and how to mend it");
+    doctor->group("Commands");
+    doctor->footer(kDoctorFooter);
+    doctor->add_option("-o,--output", doctor_format, "Output format: table, json or yaml")
+        ->type_name("FORMAT");
+
     sim = add_sim(app, sim_arguments);
     bench = add_bench(app, bench_arguments);
 
@@ -143,8 +152,10 @@ struct CommandLine {
     run->add_option("--class", run_options.tenant_class,
                     "latency goes before batch (default batch)")
         ->type_name("CLASS");
-    run->add_option("--mode", run_options.mode,
-                    "timeslice: take turns on the GPU; mps: run side by side (default timeslice)")
+    run->add_option(
+           "--mode", run_options.mode,
+           "timeslice: take turns on the GPU; mps: run side by side (default: sharing.mode "
+           "of divvyd, which is timeslice unless set)")
         ->type_name("MODE");
     run->add_option("--device", run_options.devices,
                     "Only this GPU: index, UUID or the beginning of one; may be repeated")
@@ -286,6 +297,7 @@ class Run {
     if (line_.set->parsed()) return set();
     if (line_.ps->parsed()) return ps();
     if (line_.top->parsed()) return top();
+    if (line_.doctor->parsed()) return doctor();
     if (line_.sim->parsed()) return sim();
     if (line_.bench->parsed()) return bench();
     if (line_.version->parsed()) return version();
@@ -349,6 +361,12 @@ class Run {
     if (!format) return usage(format.error().message);
     return watch_tenants(Daemon(services_.daemon),
                          {.format = *format, .once = line_.top_arguments.once}, style_, out_, err_);
+  }
+
+  int doctor() {
+    const auto format = parse_output_format(line_.doctor_format, kVersionFormats);
+    if (!format) return usage(format.error().message);
+    return run_doctor(this_machine(services_), *format, style_, out_);
   }
 
   int bench() {

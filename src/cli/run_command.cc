@@ -79,10 +79,10 @@ std::string request_body(const RunOptions& options, bool wait) {
   json::object body{{"gpu", options.gpu},
                     {"cap", options.cap},
                     {"class", options.tenant_class},
-                    {"mode", options.mode},
                     {"command", escape_for_terminal(joined(options.command))},
                     {"wait", wait}};
   if (options.memory) body["memory"] = *options.memory;
+  if (!options.mode.empty()) body["mode"] = options.mode;
   if (!options.name.empty()) body["name"] = options.name;
   if (!options.devices.empty()) body["devices"] = json::value_from(options.devices);
   if (options.timeout_seconds) body["timeoutSeconds"] = *options.timeout_seconds;

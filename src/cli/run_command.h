@@ -18,7 +18,7 @@ struct RunOptions {
   std::optional<std::string> memory;
   bool cap = false;
   std::string tenant_class = "batch";
-  std::string mode = "timeslice";
+  std::string mode;  // Empty: what the daemon is set to
   std::vector<std::string> devices;
   std::string name;
   bool wait = false;

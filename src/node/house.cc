@@ -12,6 +12,8 @@
 #include <fstream>
 #include <iostream>
 
+#include "node/process.h"
+
 namespace divvy::node {
 namespace {
 
@@ -65,6 +67,23 @@ Result<UniqueFd> lock_run_folder(const std::filesystem::path& run) {
     return err(ErrorCode::kIo, "{} could not be written: {}", path.string(), std::strerror(errno));
   }
   return file;
+}
+
+Status give_socket(const std::filesystem::path& socket, mode_t mode, const std::string& group) {
+  gid_t gid = ::getegid();
+  if (!group.empty()) {
+    const auto found = group_id(group);
+    if (!found) return err(ErrorCode::kNotFound, "there is no group {} on this machine", group);
+    gid = *found;
+  }
+  // First the group: while it is the old one, its members must not have the new rights.
+  if (::chmod(socket.c_str(), 0600) != 0 ||
+      ::chown(socket.c_str(), static_cast<uid_t>(-1), gid) != 0 ||
+      ::chmod(socket.c_str(), mode) != 0) {
+    return err(ErrorCode::kPermissionDenied, "the rights of {} could not be changed: {}",
+               socket.string(), std::strerror(errno));
+  }
+  return {};
 }
 
 Result<Background> Background::enter(const std::filesystem::path& log_file) {

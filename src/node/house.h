@@ -2,6 +2,8 @@
 // terminal. Called by main before any thread exists.
 #pragma once
 
+#include <sys/types.h>
+
 #include <filesystem>
 #include <string>
 
@@ -17,6 +19,10 @@ namespace divvy::node {
 // Held as long as the descriptor is open, also against a daemon that was killed. kAlreadyExists
 // when another daemon has it.
 [[nodiscard]] Result<UniqueFd> lock_run_folder(const std::filesystem::path& run);
+
+// Who may connect to a socket: its rights, and the group it belongs to (empty: ours).
+[[nodiscard]] Status give_socket(const std::filesystem::path& socket, mode_t mode,
+                                 const std::string& group);
 
 // Goes on in a child process without a terminal, with its log in `log_file`. The parent stays until
 // tell() and exits with the status told there, after it has written the message.

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "node/privileges.h"
 
 namespace divvy::node {
 namespace {
@@ -100,6 +101,7 @@ class KeeperProcess {
     ::prctl(PR_SET_NAME, kKeeperName);
     rename_in_process_list();
     ::setsid();
+    drop_all_privileges();
     const auto keep = static_cast<unsigned>(socket_);
     if (keep > 0) ::syscall(SYS_close_range, 0U, keep - 1, 0U);
     ::syscall(SYS_close_range, keep + 1, ~0U, 0U);

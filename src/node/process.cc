@@ -93,4 +93,19 @@ std::string user_name(uid_t uid) {
   return wanted;
 }
 
+std::optional<gid_t> group_id(const std::string& name) {
+  const auto number = [](std::string_view text) -> std::optional<gid_t> {
+    gid_t value = 0;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (text.empty() || code != std::errc() || end != text.data() + text.size()) return {};
+    return value;
+  };
+  std::ifstream file("/etc/group");  // For the same reasons
+  for (std::string line; std::getline(file, line);) {
+    const auto fields = split(line, ':');
+    if (fields.size() > 2 && fields[0] == name) return number(fields[2]);
+  }
+  return number(name);
+}
+
 }  // namespace divvy::node

@@ -46,5 +46,7 @@ struct Peer {
 
 // "alice", or the number where it has no name.
 [[nodiscard]] std::string user_name(uid_t uid);
+// The number of a group by its name, or by its number in digits.
+[[nodiscard]] std::optional<gid_t> group_id(const std::string& name);
 
 }  // namespace divvy::node

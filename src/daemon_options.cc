@@ -1,0 +1,158 @@
+#include "daemon_options.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <string>
+
+#include "base/text.h"
+#include "config/config_file.h"
+#include "net/local_paths.h"
+
+namespace divvy {
+namespace {
+
+namespace fs = std::filesystem;
+using config::DaemonConfig;
+
+constexpr const char* kDefaultFile = "/etc/divvy/divvyd.yaml";
+
+constexpr const char* kFooter =
+    R"(Ends with SIGTERM or SIGINT; tenants go on meanwhile and are found again when
+divvyd is started anew. SIGHUP reads the configuration again. `divvy run` starts
+one in the background by itself. Settings: docs/configuration.md.
+
+Exit status: 0 ended in order, 1 it did not work, 2 the command line or the
+configuration was wrong, 3 another divvyd runs in the same folder.)";
+
+// What was typed; nothing where it was not.
+struct Typed {
+  std::optional<fs::path> config;
+  std::optional<fs::path> run;
+  std::optional<fs::path> state;
+  std::optional<std::string> log_level;
+  bool log_json = false;
+  bool background = false;
+  bool foreground = false;
+  fs::path check_file;
+  bool check = false;
+  bool print = false;
+  bool print_page = false;
+};
+
+bool is_set(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
+}
+
+// Where the file says nothing: root's daemon serves everybody, that of a user only the user.
+DaemonConfig defaults() {
+  DaemonConfig config;
+  config.folders = {net::run_folder(), net::state_folder()};
+  if (::geteuid() != 0) config.socket.mode = 0600;
+  return config;
+}
+
+// The command line goes before the environment, and that before the file.
+config::LiveConfig::Override overrides(const Typed& typed, std::optional<LogLevel> level) {
+  return [typed, level](DaemonConfig& config) {
+    if (is_set("DIVVY_RUN_DIR")) config.folders.run = net::run_folder();
+    if (is_set("DIVVY_RUN_DIR") || is_set("DIVVY_STATE_DIR")) {
+      config.folders.state = net::state_folder();
+    }
+    if (typed.run) config.folders.run = *typed.run;
+    if (typed.state) config.folders.state = *typed.state;
+    config.folders.run = fs::absolute(config.folders.run);
+    config.folders.state = fs::absolute(config.folders.state);
+    if (level) config.log.level = *level;
+    if (typed.log_json) config.log.json = true;
+  };
+}
+
+std::optional<fs::path> file_to_read(const Typed& typed) {
+  if (typed.config) return fs::absolute(*typed.config);
+  std::error_code code;
+  if (::geteuid() == 0 && fs::exists(kDefaultFile, code)) return kDefaultFile;
+  return std::nullopt;
+}
+
+int say(const Error& error) {
+  // Each line says itself where it belongs.
+  const bool places = error.code == ErrorCode::kInvalidArgument;
+  std::cerr << (places ? "" : "divvyd: ") << error.message << "\n";
+  return 2;
+}
+
+int check(const fs::path& file) {
+  const auto config = config::load_config(file, defaults());
+  if (!config) return say(config.error());
+  std::cout << file.string() << ": fine\n";
+  return 0;
+}
+
+void describe(CLI::App& app, Typed& typed) {
+  app.name("divvyd");
+  app.footer(kFooter);
+  app.set_help_flag("-h,--help", "Print this text");
+  app.set_version_flag("--version", std::string("divvyd ") + DIVVY_VERSION, "Print the version");
+  app.add_option("--config", typed.config,
+                 "Settings in YAML (default /etc/divvy/divvyd.yaml where root runs it)")
+      ->type_name("FILE");
+  app.add_option("--check-config", typed.check_file,
+                 "Say what is wrong in a file (default: the one that would be read) and end")
+      ->type_name("FILE")
+      ->expected(0, 1);
+  app.add_flag("--print-config", typed.print, "Print the settings that would hold and end");
+  app.add_flag("--print-config-page", typed.print_page, "Print docs/configuration.md")->group("");
+  app.add_option("--run-dir", typed.run, "Folder of the sockets (DIVVY_RUN_DIR)")
+      ->type_name("FOLDER");
+  app.add_option("--state-dir", typed.state, "Folder of what survives a restart (DIVVY_STATE_DIR)")
+      ->type_name("FOLDER");
+  app.add_flag("--background", typed.background,
+               "Go on in the background once ready; the log is divvyd.log in the state folder");
+  app.add_flag("--foreground", typed.foreground, "Stay and log to standard error (the default)");
+  app.add_option("--log-level", typed.log_level, "debug, info, warning, error or off")
+      ->type_name("LEVEL");
+  app.add_flag("--log-json", typed.log_json, "One JSON object per line of the log");
+}
+
+}  // namespace
+
+std::variant<DaemonOptions, int> parse_daemon_options(int argc, char** argv) {
+  Typed typed;
+  CLI::App app{"Shares the GPUs of this machine: grants slices and keeps everybody inside theirs."};
+  describe(app, typed);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  typed.check = app.count("--check-config") > 0;
+  if (typed.print_page) {
+    std::cout << config::configuration_page();
+    return 0;
+  }
+  const std::optional<fs::path> file = file_to_read(typed);
+  if (typed.check) {
+    return check(typed.check_file.empty() ? file.value_or(kDefaultFile) : typed.check_file);
+  }
+  std::optional<LogLevel> level;
+  if (typed.log_level) {
+    const auto parsed = parse_log_level(*typed.log_level);
+    if (!parsed) return say({ErrorCode::kInternal, parsed.error().message});
+    level = *parsed;
+  }
+  auto settings = config::LiveConfig::create(file, defaults(), overrides(typed, level));
+  if (!settings) return say(settings.error());
+  if (typed.print) {
+    std::cout << config::write_config(settings->now());
+    return 0;
+  }
+  return DaemonOptions{*std::move(settings), typed.background && !typed.foreground};
+}
+
+}  // namespace divvy
