@@ -34,6 +34,7 @@ struct LiveProcess {
   ProcessKey key = 0;
   pid_t pid = 0;
   std::string program;
+  std::string release;
   Seat seat;
   UniqueFd life;  // Of open_process
   Reactor::Token watch = 0;

@@ -21,15 +21,17 @@ std::optional<Message> parse_hello(std::span<const std::byte> packet) {
   HelloMessage result;
   std::memcpy(&result.version, packet.data() + offsetof(wire::Hello, version),
               sizeof result.version);
-  if (result.version != wire::kWireVersion) return result;
+  if (!speaks(result.version)) return result;
 
-  const auto hello = copy_exactly<wire::Hello>(packet);
-  if (!hello) return std::nullopt;
-  if (hello->generation != 0 && hello->slot >= wire::kMaxProcesses) return std::nullopt;
-  result.pid_inside = hello->pid;
-  result.slot = hello->slot;
-  result.generation = hello->generation;
-  result.program.assign(hello->program, strnlen(hello->program, sizeof hello->program));
+  if (packet.size() != wire::hello_bytes(result.version)) return std::nullopt;
+  wire::Hello hello{};
+  std::memcpy(&hello, packet.data(), packet.size());
+  if (hello.generation != 0 && hello.slot >= wire::kMaxProcesses) return std::nullopt;
+  result.pid_inside = hello.pid;
+  result.slot = hello.slot;
+  result.generation = hello.generation;
+  result.program.assign(hello.program, strnlen(hello.program, sizeof hello.program));
+  result.release.assign(hello.release, strnlen(hello.release, sizeof hello.release));
   return result;
 }
 
@@ -73,8 +75,9 @@ wire::Welcome refusal(wire::Refusal refusal, std::string_view reason) {
   return message;
 }
 
-wire::Welcome welcome(std::uint32_t slot, std::uint32_t generation) {
+wire::Welcome welcome(std::uint32_t version, std::uint32_t slot, std::uint32_t generation) {
   wire::Welcome message = blank_welcome();
+  message.version = version;
   message.slot = slot;
   message.generation = generation;
   return message;

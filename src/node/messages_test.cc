@@ -30,6 +30,24 @@ TEST(Messages, ReadsAHello) {
   EXPECT_EQ(read.program, std::string(32, 'x'));
 }
 
+TEST(Messages, ReadsAHelloOfEveryVersionThatIsStillSpoken) {
+  wire::Hello message = hello();
+  std::strcpy(message.release, "0.9.1");
+  auto read = parse_message(bytes_of(message));
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(std::get<HelloMessage>(*read).release, "0.9.1");
+
+  message.version = 1;
+  message.header.bytes = wire::kHelloBytesOfVersion1;
+  read = parse_message(bytes_of(message).first(wire::kHelloBytesOfVersion1));
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(std::get<HelloMessage>(*read).pid_inside, 42);
+  EXPECT_EQ(std::get<HelloMessage>(*read).release, "");
+  // The length has to be that of its version.
+  message.version = 2;
+  EXPECT_FALSE(parse_message(bytes_of(message).first(wire::kHelloBytesOfVersion1)).has_value());
+}
+
 TEST(Messages, PassesOnAHelloOfAnotherVersionWhateverItsLength) {
   wire::Hello message = hello();
   message.version = 9;
@@ -61,7 +79,7 @@ TEST(Messages, RefusesNumbersOutOfRange) {
 }
 
 TEST(Messages, RefusesWhatOnlyTheDaemonSays) {
-  EXPECT_FALSE(parse_message(bytes_of(welcome(0, 1))).has_value());
+  EXPECT_FALSE(parse_message(bytes_of(welcome(wire::kWireVersion, 0, 1))).has_value());
   wire::Header odd{77, sizeof(wire::Header)};
   EXPECT_FALSE(parse_message(bytes_of(odd)).has_value());
 }

@@ -64,7 +64,7 @@ Result<MappedPage<Page>> map_foreign(UniqueFd fd, std::size_t bytes, std::uint32
   DIVVY_CHECK_OK(check_foreign(fd.get(), bytes));
   DIVVY_TRY(address, map(fd.get(), bytes, protection));
   MappedPage<Page> page(std::move(fd), static_cast<Page*>(address), bytes);
-  if (page->magic != magic || page->version != wire::kWireVersion) {
+  if (page->magic != magic || page->version != wire::kPagesVersion) {
     return err(ErrorCode::kInvalidArgument, "a page that was sent is of another kind or version");
   }
   return page;
@@ -77,7 +77,7 @@ Result<ControlMapping> create_control_page(const std::function<void(int fd)>& be
   DIVVY_TRY(address, map(fd.get(), wire::kControlBytes, PROT_READ | PROT_WRITE));
   ControlMapping page(std::move(fd), static_cast<wire::ControlPage*>(address), wire::kControlBytes);
   page->magic = wire::kControlMagic;
-  page->version = wire::kWireVersion;
+  page->version = wire::kPagesVersion;
   if (before_seal) before_seal(page.fd());
   DIVVY_CHECK_OK(seal(page.fd(), F_SEAL_FUTURE_WRITE | kNeverResized));
   return page;
@@ -88,7 +88,7 @@ Result<AccountMapping> create_account_page() {
   DIVVY_TRY(address, map(fd.get(), wire::kAccountBytes, PROT_READ | PROT_WRITE));
   AccountMapping page(std::move(fd), static_cast<wire::AccountPage*>(address), wire::kAccountBytes);
   page->magic = wire::kAccountMagic;
-  page->version = wire::kWireVersion;
+  page->version = wire::kPagesVersion;
   DIVVY_CHECK_OK(seal(page.fd(), kNeverResized));
   return page;
 }

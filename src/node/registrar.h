@@ -31,6 +31,7 @@ namespace divvy::node {
 struct ProcessReport {
   pid_t pid = 0;
   std::string program;  // As it calls itself: any bytes
+  std::string release;  // Of the library in it, likewise; empty: it does not tell
   bool connected = false;
 };
 

@@ -133,11 +133,14 @@ void Registrar::Impl::close_connection(LiveTenant& tenant,
 
 void Registrar::Impl::greet(LiveTenant& tenant, const std::shared_ptr<Connection>& connection,
                             const HelloMessage& hello, std::vector<UniqueFd> fds) {
-  if (hello.version != wire::kWireVersion) {
-    refuse(tenant, connection, wire::Refusal::kVersion,
-           fmt::format("this divvyd speaks version {} and the library in the process version {}; "
-                       "use those of one installation",
-                       wire::kWireVersion, hello.version));
+  if (!speaks(hello.version)) {
+    const bool older = hello.version < wire::kOldestWireVersion;
+    refuse(
+        tenant, connection, wire::Refusal::kVersion,
+        fmt::format("this divvyd speaks versions {} to {} and the library in the process version "
+                    "{}; {}",
+                    wire::kOldestWireVersion, wire::kWireVersion, hello.version,
+                    older ? "start the program anew" : "upgrade divvyd"));
     return;
   }
   const bool returns = hello.generation != 0;
@@ -220,18 +223,20 @@ Status Registrar::Impl::admit(LiveTenant& tenant, const std::shared_ptr<Connecti
   if (process.lanes) parts_.arbiter.remove_process(process.key);
   process.lanes = std::move(lanes);
   process.program = hello.program;
+  process.release = hello.release;
   process.connection = connection;
   connection->process = process.key;
   parts_.arbiter.add_process(tenant.record.id, process.key, process.lanes->get());
   const int pages[] = {tenant.control->fd(), (*tenant.account->mapping()).fd()};
-  if (!send_message(connection->socket.get(), welcome(process.seat.slot, process.seat.generation),
-                    pages)) {
+  const auto answer = welcome(hello.version, process.seat.slot, process.seat.generation);
+  if (!send_message(connection->socket.get(), answer, pages)) {
     close_connection(tenant, connection);
   }
   log_info("process registered", {{"tenant", tenant.record.id.value()},
                                   {"pid", pid},
                                   {"slot", process.seat.slot},
-                                  {"returned", returns}});
+                                  {"returned", returns},
+                                  {"version", hello.version}});
   return {};
 }
 

@@ -11,7 +11,8 @@ std::vector<TenantReport> Registrar::Impl::report() const {
     one.tenant = id;
     one.root_gone = tenant.root_gone;
     for (const auto& [key, process] : tenant.processes) {
-      one.processes.push_back({process.pid, process.program, process.connection != nullptr});
+      one.processes.push_back(
+          {process.pid, process.program, process.release, process.connection != nullptr});
     }
     for (int i = 0; i < static_cast<int>(tenant.record.slices.size()); ++i) {
       const CountedMemory counted = tenant.counted(i);

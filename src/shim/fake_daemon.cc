@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -75,7 +76,7 @@ FakeDaemon::FakeDaemon(std::string path, const std::vector<Slice>& slices)
   account_ =
       static_cast<wire::AccountPage*>(make_page("account", wire::kAccountBytes, &account_fd_));
   control_->magic = wire::kControlMagic;
-  control_->version = wire::kWireVersion;
+  control_->version = wire::kPagesVersion;
   control_->tenant = 1;
   control_->gpu_count = static_cast<uint32_t>(slices.size());
   for (size_t i = 0; i < slices.size(); ++i) {
@@ -86,7 +87,7 @@ FakeDaemon::FakeDaemon(std::string path, const std::vector<Slice>& slices)
     control_->gpu[i].minor = static_cast<uint32_t>(i);
   }
   account_->magic = wire::kAccountMagic;
-  account_->version = wire::kWireVersion;
+  account_->version = wire::kPagesVersion;
 
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -119,6 +120,11 @@ void FakeDaemon::measure_with(Meter meter) {
 void FakeDaemon::refuse(wire::Refusal why) {
   const std::lock_guard lock(mutex_);
   refusal_ = why;
+}
+
+void FakeDaemon::speak_up_to(uint32_t version) {
+  const std::lock_guard lock(mutex_);
+  newest_ = version;
 }
 
 int FakeDaemon::registered() const {
@@ -169,8 +175,10 @@ bool FakeDaemon::answer(int fd, Process& process) {
       socklen_t length = sizeof who;
       need(getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0);
       process.pid = who.pid;
-      welcome(fd, process);
-      return true;
+      wire::Hello hello{};
+      memcpy(&hello, data, std::min(static_cast<size_t>(got), sizeof hello));
+      welcome(fd, process, hello.version, static_cast<size_t>(got));
+      return process.known;
     }
     case wire::Kind::kMeasure: {
       wire::Measure question{};
@@ -195,14 +203,16 @@ bool FakeDaemon::answer(int fd, Process& process) {
   }
 }
 
-void FakeDaemon::welcome(int fd, Process& process) {
+void FakeDaemon::welcome(int fd, Process& process, uint32_t version, size_t hello_bytes) {
   wire::Welcome reply{};
   reply.header = {static_cast<uint32_t>(wire::Kind::kWelcome), sizeof reply};
-  reply.version = wire::kWireVersion;
   {
     const std::lock_guard lock(mutex_);
+    reply.version = newest_;
     reply.refusal = static_cast<uint32_t>(refusal_);
-    if (refusal_ == wire::Refusal::kNone) ++registered_;
+    const bool understood = version <= newest_ && hello_bytes == wire::hello_bytes(version);
+    if (!understood) reply.refusal = static_cast<uint32_t>(wire::Refusal::kVersion);
+    if (reply.refusal == 0) ++registered_;
   }
   if (reply.refusal != 0) {
     send_with(fd, &reply, sizeof reply, nullptr, 0);

@@ -45,6 +45,9 @@ class FakeDaemon {
   // Refuses every Hello from now on.
   void refuse(wire::Refusal why);
 
+  // Is a daemon of an older Divvy, which knows the messages up to this version.
+  void speak_up_to(uint32_t version);
+
   // What all processes use, as the shim sums it.
   uint64_t bytes_in_use(int gpu) const;
   // Processes that have registered since the beginning.
@@ -59,7 +62,7 @@ class FakeDaemon {
 
   void serve();
   bool answer(int fd, Process& process);
-  void welcome(int fd, Process& process);
+  void welcome(int fd, Process& process, uint32_t version, size_t hello_bytes);
   void drop(const Process& process);
 
   std::string path_;
@@ -72,6 +75,7 @@ class FakeDaemon {
   mutable std::mutex mutex_;
   Meter meter_;
   wire::Refusal refusal_ = wire::Refusal::kNone;
+  uint32_t newest_ = wire::kWireVersion;
   int registered_ = 0;
   std::thread thread_;
 };

@@ -111,7 +111,7 @@ bool make_lanes() {
   }
   auto* lanes = static_cast<wire::LanesPage*>(page);
   lanes->magic = wire::kLanesMagic;
-  lanes->version = wire::kWireVersion;
+  lanes->version = wire::kPagesVersion;
   g_session.lanes_fd = fd;
   g_session.lanes.store(lanes);
   return true;
@@ -141,22 +141,24 @@ bool readable(int fd, int patience_ms) {
   return got > 0 && (wait.revents & POLLIN) != 0;
 }
 
-bool send_hello(int fd) {
+bool send_hello(int fd, uint32_t version) {
   wire::Hello hello;
   memset(&hello, 0, sizeof hello);
-  hello.header = {static_cast<uint32_t>(wire::Kind::kHello), sizeof hello};
-  hello.version = wire::kWireVersion;
+  const uint32_t bytes = wire::hello_bytes(version);
+  hello.header = {static_cast<uint32_t>(wire::Kind::kHello), bytes};
+  hello.version = version;
   hello.pid = static_cast<int32_t>(getpid());
   hello.slot = g_session.slot;
   hello.generation = g_session.generation;
   const char* name = program_invocation_short_name;
   if (name != nullptr) strncpy(hello.program, name, sizeof hello.program - 1);
+  strncpy(hello.release, DIVVY_VERSION, sizeof hello.release - 1);
 
   const int fds[2] = {g_session.lanes_fd, g_session.account_fd};
   const int count = g_session.generation != 0 && g_session.account_fd >= 0 ? 2 : 1;
   alignas(cmsghdr) char space[CMSG_SPACE(sizeof fds)];
   memset(space, 0, sizeof space);
-  iovec data = {&hello, sizeof hello};
+  iovec data = {&hello, bytes};
   msghdr message;
   memset(&message, 0, sizeof message);
   message.msg_iov = &data;
@@ -168,7 +170,7 @@ bool send_hello(int fd) {
   head->cmsg_type = SCM_RIGHTS;
   head->cmsg_len = CMSG_LEN(static_cast<size_t>(count) * sizeof(int));
   memcpy(CMSG_DATA(head), fds, static_cast<size_t>(count) * sizeof(int));
-  return sendmsg(fd, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof hello);
+  return sendmsg(fd, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes);
 }
 
 // Fills `fds` with the two descriptors of a Welcome that is none's refusal.
@@ -191,13 +193,16 @@ bool receive_welcome(int fd, wire::Welcome* welcome, int (&fds)[2]) {
          welcome->header.kind == static_cast<uint32_t>(wire::Kind::kWelcome);
 }
 
-// One try to register through an open socket. Under the lock.
-Standing introduce(int fd) {
+// One try to register through an open socket, in `version`. Where the daemon does not speak it,
+// `version` becomes the daemon's. Under the lock.
+Standing introduce(int fd, uint32_t* version) {
   wire::Welcome welcome;
   int fds[2];
-  if (!send_hello(fd) || !readable(fd, kAnswerPatienceMs) || !receive_welcome(fd, &welcome, fds)) {
+  if (!send_hello(fd, *version) || !readable(fd, kAnswerPatienceMs) ||
+      !receive_welcome(fd, &welcome, fds)) {
     return Standing::kUnreachable;
   }
+  if (welcome.refusal == static_cast<uint32_t>(wire::Refusal::kVersion)) *version = welcome.version;
   if (welcome.refusal != static_cast<uint32_t>(wire::Refusal::kNone) || fds[0] < 0 || fds[1] < 0 ||
       welcome.slot >= wire::kMaxProcesses) {
     close_fd(&fds[0]);
@@ -227,11 +232,16 @@ Standing introduce(int fd) {
 }
 
 Standing try_to_join(const char* path) {
-  const int fd = connect_to(path);
-  if (fd < 0) return Standing::kUnreachable;
-  const Standing answer = introduce(fd);
-  if (answer != Standing::kTenant) close(fd);
-  return answer;
+  // A daemon that is older than this library says which version it speaks, and hangs up.
+  for (uint32_t version = wire::kWireVersion;;) {
+    const int fd = connect_to(path);
+    if (fd < 0) return Standing::kUnreachable;
+    const uint32_t said = version;
+    const Standing answer = introduce(fd, &version);
+    if (answer == Standing::kTenant) return answer;
+    close(fd);
+    if (version >= said || version < wire::kOldestWireVersion) return answer;
+  }
 }
 
 }  // namespace

@@ -256,6 +256,29 @@ TEST(TenantProcess, ARefusedProcessIsToldSo) {
   EXPECT_EQ(Nvml().nvmlInit_v2(), NVML_ERROR_NO_PERMISSION);
 }
 
+TEST(TenantProcess, SpeaksTheVersionOfAnOlderDaemon) {
+  if (!inside_tenant()) {
+    return run_as_tenant(
+        {.limits = {kLimit},
+         .before = [](FakeDaemon& daemon) { daemon.speak_up_to(wire::kOldestWireVersion); },
+         .after = [](FakeDaemon& daemon) { EXPECT_EQ(daemon.registered(), 1); }});
+  }
+  const Cuda cu;
+  cu.begin();
+  EXPECT_EQ(cu.total_bytes(), kLimit);
+}
+
+// It could not be limited, so it does not run on the GPU at all; what it does about that is its own
+// business.
+TEST(TenantProcess, ADaemonThatIsTooOldRefusesTheProcessAndDoesNotEndIt) {
+  if (!inside_tenant()) {
+    return run_as_tenant({.limits = {kLimit}, .before = [](FakeDaemon& daemon) {
+                            daemon.speak_up_to(wire::kOldestWireVersion - 1);
+                          }});
+  }
+  EXPECT_EQ(Cuda().cuInit(0), CUDA_ERROR_NOT_PERMITTED);
+}
+
 TEST(TenantProcess, WithoutASocketNothingChanges) {
   if (!inside_tenant()) {
     return run_as_tenant({.limits = {kLimit}, .environment = {{"DIVVY_SOCKET", ""}}});

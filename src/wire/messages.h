@@ -19,6 +19,14 @@
 
 namespace divvy::wire {
 
+// Of the messages. A daemon speaks all of them from the oldest to its own, a library too: it begins
+// with its own and, told that the daemon does not know it, goes on with the daemon's. So either of
+// them may be upgraded first. What a version added:
+//   1  everything
+//   2  Hello::release
+constexpr uint32_t kWireVersion = 2;
+constexpr uint32_t kOldestWireVersion = 1;
+
 constexpr char kSocketVariable[] = "DIVVY_SOCKET";
 
 enum class Kind : uint32_t {
@@ -37,12 +45,20 @@ struct Header {
 // Descriptors: [lanes page] or [lanes page, account page].
 struct Hello {
   Header header;
-  uint32_t version;     // kWireVersion of the shim
+  uint32_t version;     // the one that the shim wants to speak
   int32_t pid;          // in the process's own namespace; for messages only
   uint32_t slot;        // after a restart: the slot it has in the account page it sends along
   uint32_t generation;  // and that slot's generation; 0 the first time
   char program[32];
+  char release[16];  // of the shim, "0.1.0"; since version 2
 };
+constexpr uint32_t kHelloBytesOfVersion1 = 56;
+static_assert(offsetof(Hello, release) == kHelloBytesOfVersion1);
+
+// How long a Hello of a version is, from the oldest to ours.
+constexpr uint32_t hello_bytes(uint32_t version) {
+  return version == 1 ? kHelloBytesOfVersion1 : static_cast<uint32_t>(sizeof(Hello));
+}
 
 enum class Refusal : uint32_t {
   kNone = 0,
@@ -55,7 +71,7 @@ enum class Refusal : uint32_t {
 // Descriptors, unless refused: [control page, account page].
 struct Welcome {
   Header header;
-  uint32_t version;  // kWireVersion of the daemon
+  uint32_t version;  // the one that is spoken from here on; in a refusal, the daemon's newest
   uint32_t refusal;  // Refusal
   uint32_t slot;     // of the account page
   uint32_t generation;

@@ -11,7 +11,9 @@
 //
 // Plain data with fixed offsets, and nothing here is ever moved or compacted. Fields that two
 // processes touch are atomics of 32 or 64 bits, which have the layout of plain integers. A new
-// field goes into a reserved place; what exists keeps its offset (kWireVersion says which exist).
+// field goes into a reserved place, where an older reader does not look and an older writer leaves
+// zero; what exists keeps its offset. So pages of an older or newer Divvy can be used as they are,
+// and kPagesVersion stays until that is no longer true.
 #pragma once
 
 #include <atomic>
@@ -20,7 +22,7 @@
 
 namespace divvy::wire {
 
-constexpr uint32_t kWireVersion = 1;
+constexpr uint32_t kPagesVersion = 1;
 constexpr int kMaxGpus = 16;        // slices of one tenant
 constexpr int kMaxProcesses = 256;  // registered processes of one tenant
 constexpr int kMaxLanes = 511;      // streams of one process that are gated at a time
