@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "cli/app.h"
+#include "config/config_file.h"
 #include "driver.h"
 #include "model/node.h"
 #include "net/local_paths.h"
@@ -20,19 +21,31 @@ divvy::Result<divvy::model::Node> take_inventory() {
   return divvy::node::take_inventory(*library);
 }
 
+divvy::Status check_config() {
+  constexpr const char* kFile = "/etc/divvy/divvyd.yaml";
+  std::error_code code;
+  if (!std::filesystem::exists(kFile, code)) return {};
+  DIVVY_TRY(config, divvy::config::load_config(kFile));
+  return {};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::filesystem::path home = divvy::installation();
   const bool simulated = divvy::wants_simulated_gpus();
+  const auto run = divvy::net::client_run_folder(simulated);
   const divvy::cli::Services services{
       .version = DIVVY_VERSION,
       .inventory = take_inventory,
-      .daemon = {.socket = divvy::net::api_socket(divvy::net::run_folder()),
+      .daemon = {.socket = divvy::net::api_socket(run.folder),
                  .program = home / "bin/divvyd",
-                 .simulated = simulated},
+                 .simulated = simulated,
+                 .may_start = !run.of_the_machine},
       .libraries = {.shim = home / "lib/divvy/libdivvy.so",
-                    .simgpu = simulated ? home / "lib/divvy/simgpu" : std::filesystem::path()}};
+                    .simgpu = simulated ? home / "lib/divvy/simgpu" : std::filesystem::path()},
+      .state_folder = run.of_the_machine ? "/var/lib/divvy" : divvy::net::state_folder(),
+      .check_config = check_config};
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   return divvy::cli::run(arguments, services, divvy::cli::this_terminal(), std::cout, std::cerr);
 }

@@ -2,6 +2,8 @@
 // to `out`, everything else to `err`. Runs on the main thread.
 #pragma once
 
+#include <filesystem>
+#include <functional>
 #include <iosfwd>
 #include <string>
 #include <vector>
@@ -20,6 +22,9 @@ struct Services {
   Inventory inventory;
   Daemon::Options daemon = {};
   RunLibraries libraries = {};
+  std::filesystem::path state_folder = {};  // Of the daemon
+  // The daemon's configuration file, if there is one; the error has a line for each problem.
+  std::function<Status()> check_config = {};
 };
 
 // `arguments` are those of main without the program's name. Returns the exit status.

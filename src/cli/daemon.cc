@@ -86,6 +86,12 @@ Status Daemon::check_kind() const {
 }
 
 Status Daemon::start() const {
+  if (!options_.may_start) {
+    return err(ErrorCode::kUnavailable,
+               "the divvyd of this machine ({}) does not run; root can start it: systemctl start "
+               "divvyd",
+               options_.socket.parent_path().string());
+  }
   std::error_code code;
   if (!std::filesystem::exists(options_.program, code)) {
     return err(ErrorCode::kNotFound,

@@ -27,6 +27,7 @@ class Daemon {
     std::filesystem::path socket;
     std::filesystem::path program;  // divvyd, to be started where none runs
     bool simulated = false;         // The environment asks for simulated GPUs
+    bool may_start = true;          // Where none runs; false: it is root's to start
   };
   explicit Daemon(Options options) : options_(std::move(options)) {}
 

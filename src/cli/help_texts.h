@@ -12,6 +12,7 @@ constexpr const char* kMainFooter = R"(Examples:
   divvy gpus --topology              how they are connected
   divvy gpus -o json                 the same for a program
   DIVVY_SIM_GPUS=4 divvy gpus        four simulated GPUs, on any machine
+  divvy doctor                       is this machine as it should be?
   divvy sim pack --help              what would a policy make of a trace?
 
 Exit status:
@@ -40,6 +41,18 @@ Examples:
 
 A GPU that does not answer every question is listed with what is known; the
 lines under the table say what is missing and why. --color works here too.)";
+
+constexpr const char* kDoctorFooter =
+    R"(Looks at the driver, the daemon, its folders and library, and the machine, and
+changes nothing. Each line is ok, a note, a warning or an error; what to do about
+it stands below. Root sees more than others.
+
+Exit status: 0 no errors, 1 errors.
+
+Examples:
+  divvy doctor
+  divvy doctor -o json
+  DIVVY_SIM_GPUS=2 divvy doctor      with simulated GPUs)";
 
 constexpr const char* kRunFooter =
     R"(The command gets at least its share of the GPU when others want it too, what is

@@ -26,6 +26,15 @@ fs::path run_folder() {
   return "/tmp/divvy-" + std::to_string(::geteuid());
 }
 
+ClientRun client_run_folder(bool simulated, const fs::path& machine) {
+  std::error_code code;
+  const bool named = from_environment("DIVVY_RUN_DIR").has_value();
+  if (named || simulated || ::geteuid() == 0 || !fs::exists(machine / "divvyd.lock", code)) {
+    return {run_folder(), false};
+  }
+  return {machine, true};
+}
+
 fs::path state_folder() {
   if (const auto named = from_environment("DIVVY_STATE_DIR")) return *named;
   if (const auto run = from_environment("DIVVY_RUN_DIR")) return *run / "state";

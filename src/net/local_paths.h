@@ -8,6 +8,15 @@ namespace divvy::net {
 
 // DIVVY_RUN_DIR, else /run/divvy for root, else $XDG_RUNTIME_DIR/divvy, else /tmp/divvy-<uid>.
 [[nodiscard]] std::filesystem::path run_folder();
+// Where a command looks for the daemon: DIVVY_RUN_DIR, else the folder of root's daemon where this
+// machine has one, whether or not it runs just now (two daemons would grant the same GPUs twice),
+// else run_folder(). For simulated GPUs everybody has a daemon of their own.
+struct ClientRun {
+  std::filesystem::path folder;
+  bool of_the_machine = false;  // Root's, and we are not root
+};
+[[nodiscard]] ClientRun client_run_folder(bool simulated,
+                                          const std::filesystem::path& machine = "/run/divvy");
 // DIVVY_STATE_DIR, else "state" in DIVVY_RUN_DIR, else /var/lib/divvy for root, else
 // $XDG_STATE_HOME/divvy, else ~/.local/state/divvy, else "state" in the run folder.
 [[nodiscard]] std::filesystem::path state_folder();

@@ -1,0 +1,92 @@
+#include "cli/doctor_patient.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/timex.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "base/text.h"
+
+namespace divvy::cli {
+namespace {
+
+// The loader prints why it does not load a library, and starts the program without it.
+Status preload(const std::filesystem::path& shim) {
+  int pipe[2];
+  if (::pipe2(pipe, O_CLOEXEC) != 0) return err(ErrorCode::kResourceExhausted, "no pipe");
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, pipe[1], STDERR_FILENO);
+  std::string variable = "LD_PRELOAD=" + shim.string();
+  std::string program = "/bin/true";
+  char* arguments[] = {program.data(), nullptr};
+  char* environment[] = {variable.data(), nullptr};
+  pid_t pid = 0;
+  const int failed =
+      ::posix_spawn(&pid, program.c_str(), &actions, nullptr, arguments, environment);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::close(pipe[1]);
+  std::string said;
+  char buffer[1024];
+  for (ssize_t got = 1; failed == 0 && got > 0;) {
+    got = ::read(pipe[0], buffer, sizeof buffer);
+    if (got > 0) said.append(buffer, static_cast<std::size_t>(got));
+  }
+  ::close(pipe[0]);
+  int status = 0;
+  while (failed == 0 && ::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (failed != 0) return err(ErrorCode::kIo, "{} could not be started", program);
+  if (said.empty() && status == 0) return {};
+  return err(ErrorCode::kUnsupported, "{}",
+             trim(said.empty() ? "the program ended at once" : said.substr(0, said.find('\n'))));
+}
+
+std::uint64_t open_files() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_max : 0;
+}
+
+std::string kernel_release() {
+  utsname name{};
+  return ::uname(&name) == 0 ? name.release : "unknown";
+}
+
+bool clock_is_synchronized() {
+  timex question{};
+  const int state = ::adjtimex(&question);
+  return state >= 0 && (question.status & STA_UNSYNC) == 0;
+}
+
+}  // namespace
+
+Patient this_machine(const Services& services) {
+  Patient patient;
+  patient.version = services.version;
+  patient.simulated = services.daemon.simulated;
+  patient.uid = ::geteuid();
+  patient.run_folder = services.daemon.socket.parent_path();
+  patient.state_folder = services.state_folder;
+  patient.shim = services.libraries.shim;
+  const char* path = std::getenv("PATH");
+  patient.search_path = path == nullptr ? "" : path;
+  patient.kernel = kernel_release();
+  patient.open_files = open_files();
+  patient.now = std::chrono::system_clock::now();
+  patient.clock_synchronized = clock_is_synchronized();
+  patient.inventory = services.inventory;
+  patient.ask_daemon = [daemon = Daemon(services.daemon)](const std::string& what) {
+    return daemon.ask("GET", what, {}, std::chrono::seconds(5));
+  };
+  patient.preload = [shim = patient.shim] { return preload(shim); };
+  patient.check_config = services.check_config ? services.check_config : [] { return Status(); };
+  return patient;
+}
+
+}  // namespace divvy::cli
