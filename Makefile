@@ -3,7 +3,7 @@ SHELL := /bin/bash
 
 .DEFAULT_GOAL := help
 .PHONY: help packages build demo test check format format-check tidy layering asan tsan fuzz \
-        bench dist clean
+        bench dist install clean
 
 help: ## list these verbs
 	@printf 'Divvy: shares GPUs.\n\n'
@@ -59,6 +59,10 @@ bench: packages ## benchmarks on the simulated driver
 dist: packages ## a tarball that runs with nothing installed (dist/)
 	@tools/build release programs
 	@tools/dist build/release
+
+install: packages ## install under /usr with the unit for systemd (as root; DESTDIR=FOLDER for packages)
+	@tools/build release programs
+	@tools/install build/release
 
 clean: ## remove build/ and dist/
 	@rm -rf build dist

@@ -93,6 +93,8 @@ void Program::signal(int number) const {
   ::kill(pid_, number);
 }
 
+std::string Program::errors() const { return read(output_.string() + ".err"); }
+
 Outcome Program::finish() {
   int status = 0;
   const bool ended = eventually([&] { return ::waitpid(pid_, &status, WNOHANG) == pid_; });
@@ -133,8 +135,10 @@ void Machine::TearDown() {
   fs::remove_all(folder_);
 }
 
-void Machine::start_daemon() {
-  daemon_ = start({DIVVYD_PROGRAM}, "divvyd");
+void Machine::start_daemon() { start_daemon_as({DIVVYD_PROGRAM}); }
+
+void Machine::start_daemon_as(const std::vector<std::string>& command) {
+  daemon_ = start(command, "divvyd");
   const bool ready = eventually([this] {
     return net::http_request(folder_ / "run/divvyd.sock",
                              {.method = "GET", .path = "/v1/node", .query = {}, .body = {}},
@@ -193,7 +197,7 @@ std::optional<json::object> Machine::tenant(std::uint64_t id) {
 node::UniqueFd make_lanes() {
   node::UniqueFd fd(::memfd_create("divvy-lanes", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   EXPECT_EQ(::ftruncate(fd.get(), wire::kLanesBytes), 0);
-  const std::uint32_t head[] = {wire::kLanesMagic, wire::kWireVersion};
+  const std::uint32_t head[] = {wire::kLanesMagic, wire::kPagesVersion};
   EXPECT_EQ(::pwrite(fd.get(), head, sizeof head, 0), static_cast<ssize_t>(sizeof head));
   EXPECT_EQ(::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
   return fd;
@@ -212,8 +216,8 @@ bool FakeProcess::join() {
   socket_ = connect_to(path_);
   if (!socket_) return false;
   wire::Hello hello{};
-  hello.header = {static_cast<std::uint32_t>(wire::Kind::kHello), sizeof hello};
-  hello.version = wire::kWireVersion;
+  hello.header = {static_cast<std::uint32_t>(wire::Kind::kHello), wire::hello_bytes(version_)};
+  hello.version = version_;
   hello.pid = ::getpid();
   std::strcpy(hello.program, "fake");
   const node::UniqueFd lanes = make_lanes();
@@ -223,7 +227,8 @@ bool FakeProcess::join() {
     hello.generation = welcome_.generation;
     fds.push_back(account_->fd());
   }
-  if (!node::send_message(socket_.get(), hello, fds)) return false;
+  const auto bytes = std::as_bytes(std::span(&hello, 1)).first(wire::hello_bytes(version_));
+  if (!node::send_packet(socket_.get(), bytes, fds)) return false;
   pollfd wait{socket_.get(), POLLIN, 0};
   if (::poll(&wait, 1, 30'000) != 1) return false;
   node::Packet packet = node::receive_packet(socket_.get());

@@ -37,6 +37,8 @@ class Program {
 
   [[nodiscard]] pid_t pid() const { return pid_; }
   void signal(int number) const;
+  // What it has written to standard error so far.
+  [[nodiscard]] std::string errors() const;
   // Waits for its end.
   Outcome finish();
 
@@ -56,6 +58,10 @@ class Machine : public ::testing::Test {
   void TearDown() override;
 
   void start_daemon();
+  // Another one, or with options.
+  void start_daemon_as(const std::vector<std::string>& command);
+  // What the daemon that runs now has logged so far.
+  [[nodiscard]] std::string daemon_log() const { return daemon_.errors(); }
   void stop_daemon(int signal);
   [[nodiscard]] pid_t daemon_pid() const { return daemon_.pid(); }
 
@@ -88,6 +94,8 @@ class FakeProcess {
   // Connects and says Hello, with the account page and slot of before if there are any. False when
   // nobody listens; `welcome` then holds nothing.
   bool join();
+  // The version of the messages from now on, as a library of that age would send them.
+  void speak(std::uint32_t version) { version_ = version; }
   bool refused() const { return welcome_.refusal != 0; }
   void hang_up() { socket_.reset(); }
 
@@ -104,6 +112,7 @@ class FakeProcess {
 
  private:
   std::string path_;
+  std::uint32_t version_ = wire::kWireVersion;
   node::UniqueFd socket_;
   wire::Welcome welcome_{};
   std::optional<node::AccountMapping> account_;

@@ -1,0 +1,258 @@
+// The daemon as an operator meets it: its configuration, a reload, the service manager, and what it
+// keeps of root's powers.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <fstream>
+#include <iterator>
+
+#include "base/text.h"
+#include "divvyd_machine.h"
+#include "node/privileges.h"
+
+namespace divvy::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class Operations : public Machine {
+ protected:
+  fs::path file() const { return folder() / "divvyd.yaml"; }
+  void write(std::string_view text) const { std::ofstream(file()) << text; }
+  void start_with_file() { start_daemon_as({DIVVYD_PROGRAM, "--config", file()}); }
+  bool logged(std::string_view piece) const {
+    return eventually([&] { return daemon_log().find(piece) != std::string::npos; });
+  }
+  mode_t socket_mode() const {
+    struct stat status{};
+    EXPECT_EQ(::stat((folder() / "run/divvyd.sock").c_str(), &status), 0);
+    return status.st_mode & 0777U;
+  }
+};
+
+TEST_F(Operations, CheckConfigNamesEveryProblemWithItsPlace) {
+  write("log:\n  levle: info\nhealth:\n  sample_interval: 5\n");
+  const Outcome wrong = start({DIVVYD_PROGRAM, "--check-config", file()}, "check").finish();
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_EQ(
+      wrong.err,
+      fmt::format("{0}:2:3: there is no setting in log called \"levle\"; did you mean level?\n"
+                  "{0}:4:20: health.sample_interval: a time needs a unit; did you mean 5s?\n",
+                  file().string()));
+  write("log:\n  level: debug\n");
+  const Outcome right = start({DIVVYD_PROGRAM, "--config", file(), "--check-config"}, "c").finish();
+  EXPECT_EQ(right.status, 0) << right.err;
+  const Outcome missing = start({DIVVYD_PROGRAM, "--check-config", "/no/file"}, "check").finish();
+  EXPECT_EQ(missing.status, 2);
+  EXPECT_THAT(missing.err, HasSubstr("/no/file"));
+}
+
+TEST_F(Operations, AWrongFileIsNoReasonToStartWithDefaults) {
+  write("colour: red\n");
+  const Outcome outcome = start({DIVVYD_PROGRAM, "--config", file()}, "wrong").finish();
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, HasSubstr(":1:1: there is no section \"colour\""));
+}
+
+TEST_F(Operations, PrintsTheSettingsThatHoldAsAFileThatIsRight) {
+  write("log:\n  level: error\nsocket: {mode: 0640}\n");
+  const Outcome printed =
+      start({DIVVYD_PROGRAM, "--config", file(), "--log-level", "debug", "--print-config"}, "p")
+          .finish();
+  EXPECT_EQ(printed.status, 0);
+  EXPECT_THAT(printed.out, HasSubstr("\n  level: debug\n"));
+  EXPECT_THAT(printed.out, HasSubstr("\n  mode: 0640\n"));
+  // The environment of this machine goes before the file.
+  EXPECT_THAT(printed.out, HasSubstr("\n  run: " + (folder() / "run").string() + "\n"));
+  write(printed.out);
+  EXPECT_EQ(start({DIVVYD_PROGRAM, "--check-config", file()}, "check").finish().status, 0);
+}
+
+TEST_F(Operations, AReloadTakesOverWhatCanChangeAndNamesWhatCannot) {
+  write("log: {level: info}\nsocket: {mode: 0666}\n");
+  start_with_file();
+  EXPECT_EQ(socket_mode(), 0666U);
+  write(
+      "log: {level: debug, json: true}\nsocket: {mode: 0640}\nfolders: {state: /elsewhere}\n"
+      "metrics: {address: }\n");
+  ::kill(daemon_pid(), SIGHUP);
+  ASSERT_TRUE(logged("configuration read again"));
+  EXPECT_TRUE(logged("log.level: info -> debug"));
+  EXPECT_TRUE(logged("metrics.address needs a restart"));
+  EXPECT_TRUE(logged("{\"time\":"));
+  EXPECT_EQ(socket_mode(), 0640U);
+  EXPECT_EQ(ask("GET", "/v1/node").status, 200);
+}
+
+TEST_F(Operations, AReloadWithAWrongFileKeepsTheOldSettings) {
+  write("socket: {mode: 0660}\n");
+  start_with_file();
+  write("socket: {mode: 0666}\nlgo: {}\nlog: {level: loud}\n");
+  ::kill(daemon_pid(), SIGHUP);
+  ASSERT_TRUE(logged("log.level: \\\"loud\\\" is none of"));
+  EXPECT_TRUE(logged("did you mean log?"));
+  EXPECT_EQ(socket_mode(), 0660U);
+  write("socket: {mode: 0600}\n");
+  ::kill(daemon_pid(), SIGHUP);
+  ASSERT_TRUE(logged("configuration read again"));
+  EXPECT_EQ(socket_mode(), 0600U);
+}
+
+// The other end of NOTIFY_SOCKET.
+class ServiceManager {
+ public:
+  explicit ServiceManager(const fs::path& path)
+      : socket_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    path.string().copy(name.sun_path, sizeof name.sun_path - 1);
+    EXPECT_EQ(::bind(socket_.get(), reinterpret_cast<sockaddr*>(&name), sizeof name), 0);
+  }
+  // Passes over messages of the watchdog unless that is what is waited for.
+  std::string next(bool watchdog = false) const {
+    for (;;) {
+      pollfd wait{socket_.get(), POLLIN, 0};
+      if (::poll(&wait, 1, 30'000) != 1) return "nothing was said";
+      char buffer[1024];
+      const ssize_t got = ::recv(socket_.get(), buffer, sizeof buffer, 0);
+      const std::string text(buffer, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+      if (text.starts_with("WATCHDOG=1") == watchdog) return text;
+    }
+  }
+
+ private:
+  node::UniqueFd socket_;
+};
+
+TEST_F(Operations, TellsTheServiceManagerHowItIsDoing) {
+  const ServiceManager manager(folder() / "notify");
+  environment_.push_back("NOTIFY_SOCKET=" + (folder() / "notify").string());
+  environment_.emplace_back("WATCHDOG_USEC=100000");
+  write("");
+  start_with_file();
+  EXPECT_EQ(manager.next(), "READY=1\nSTATUS=2 GPUs, 0 tenants, 0 waiting.");
+  grant(R"({"gpu":"0.3"})");
+  EXPECT_TRUE(eventually(
+      [&] { return manager.next(true) == "WATCHDOG=1\nSTATUS=2 GPUs, 1 tenants, 0 waiting."; }));
+  ::kill(daemon_pid(), SIGHUP);
+  EXPECT_THAT(manager.next(), StartsWith("RELOADING=1\nMONOTONIC_USEC="));
+  EXPECT_THAT(manager.next(), StartsWith("READY=1\n"));
+  write("wrong");
+  ::kill(daemon_pid(), SIGHUP);
+  EXPECT_THAT(manager.next(), StartsWith("RELOADING=1\n"));
+  EXPECT_EQ(manager.next(), "READY=1\nSTATUS=The configuration is wrong; the old settings hold.");
+  stop_daemon(SIGTERM);
+  EXPECT_THAT(manager.next(), StartsWith("STOPPING=1\n"));
+}
+
+std::uint64_t status_bits(const fs::path& status, const std::string& name) {
+  std::ifstream file(status);
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(name + ":")) return std::stoull(line.substr(name.size() + 1), nullptr, 16);
+  }
+  ADD_FAILURE() << "no " << name << " in " << status;
+  return 0;
+}
+
+TEST_F(Operations, KeepsOnlyTheDocumentedCapabilities) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root has capabilities to give up";
+  const std::uint64_t ours = status_bits("/proc/self/status", "CapPrm");
+  start_daemon();
+  const auto used = node::capability_bits(node::kUsedCapabilities);
+  const auto passed = node::capability_bits(node::kPassedCapabilities);
+  const fs::path process = fmt::format("/proc/{}", daemon_pid());
+  std::string children;
+  for (const auto& thread : fs::directory_iterator(process / "task")) {
+    const fs::path status = thread.path() / "status";
+    EXPECT_EQ(status_bits(status, "CapEff"), used & ours) << status;
+    EXPECT_EQ(status_bits(status, "CapPrm"), (used | passed) & ours) << status;
+    EXPECT_EQ(status_bits(status, "CapBnd") & ~(used | passed), 0U) << status;
+    EXPECT_EQ(status_bits(status, "NoNewPrivs"), 1U) << status;
+    children += read(thread.path() / "children");
+  }
+  // The keeper, which only opens gates, has none.
+  ASSERT_FALSE(trim(children).empty());
+  for (const std::string_view child : split(trim(children), ' ')) {
+    EXPECT_EQ(status_bits(fmt::format("/proc/{}/status", child), "CapPrm"), 0U) << child;
+  }
+  const std::string page = read(DIVVY_OPERATIONS_PAGE);
+  for (const std::string_view name : node::kUsedCapabilities) {
+    EXPECT_THAT(page, HasSubstr(fmt::format("| `CAP_{}` |", name)));
+  }
+  for (const std::string_view name : node::kPassedCapabilities) {
+    EXPECT_THAT(page, HasSubstr(fmt::format("| `CAP_{}` |", name)));
+  }
+}
+
+TEST_F(Operations, KeepsWhatTheConfigurationAsksFor) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root has capabilities to give up";
+  write("privileges: {drop: false}\n");
+  start_with_file();
+  const std::uint64_t ours = status_bits("/proc/self/status", "CapEff");
+  EXPECT_EQ(status_bits(fmt::format("/proc/{}/status", daemon_pid()), "CapEff"), ours);
+}
+
+// Sockets are given to the tenant's user, its processes are watched and its pages shared: all of
+// it with what is left of root's powers.
+TEST_F(Operations, ServesOtherUsersWithWhatIsLeftOfItsPowers) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become somebody else";
+  start_daemon();
+  // The programs in a place that everybody can reach, wherever they were built.
+  const fs::path home = folder() / "home";
+  fs::create_directories(home / "bin");
+  for (const char* program : {DIVVY_PROGRAM, GPULOAD_PROGRAM}) {
+    fs::copy(program, home / "bin" / fs::path(program).filename());
+  }
+  fs::copy(fs::path(DIVVY_PROGRAM).parent_path().parent_path() / "lib/divvy", home / "lib/divvy",
+           fs::copy_options::recursive);
+  fs::permissions(folder(), fs::perms(0755));
+  // The simulated GPUs are a file of root's; real ones are devices that everybody may open.
+  for (const auto& entry : fs::directory_iterator(folder())) {
+    if (entry.path().filename().string().starts_with("gpus")) {
+      fs::permissions(entry.path(), fs::perms(0666));
+    }
+  }
+  Program other = start({"/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+                         home / "bin/divvy", "run", "--name", "theirs", "--gpu", "0.3", "--",
+                         home / "bin/gpuload", "alloc", "--chunk", "64MiB", "--limit", "256MiB"},
+                        "other");
+  const Outcome outcome = other.finish();
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("theirs has 0.3"));
+  // It is let go of when it has ended, and can be ended by us while it runs.
+  EXPECT_TRUE(eventually([&] { return ask("GET", "/v1/tenants/theirs").status == 404; }));
+}
+
+TEST_F(Operations, TheDoctorOfAMachineWithSimulatedGpusFindsNoErrors) {
+  start_daemon();
+  const Outcome text = divvy({"doctor"});
+  EXPECT_THAT(text.out, HasSubstr("2 simulated GPUs answer"));
+  EXPECT_THAT(text.out, HasSubstr("divvyd runs and is version"));
+  EXPECT_THAT(text.out, HasSubstr("can be loaded"));
+  const Outcome outcome = divvy({"doctor", "-o", "json"});
+  const auto document = boost::json::parse(outcome.out).as_object();
+  for (const auto& finding : document.at("findings").as_array()) {
+    const auto check = finding.at("check").as_string();
+    if (check.starts_with("daemon.") || check.starts_with("driver.")) {
+      EXPECT_NE(finding.at("verdict").as_string(), "error") << finding;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace divvy::testing
