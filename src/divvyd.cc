@@ -80,6 +80,7 @@ Status serve(config::LiveConfig& settings, node::Background& background,
   routes.set_default_mode(default_mode(config));
   net::HttpServerOptions server_options;
   server_options.socket = net::api_socket(run);
+  server_options.mode = config.socket.group.empty() ? config.socket.mode : 0600;
   DIVVY_TRY(server, net::HttpServer::create(server_options,
                                             [&routes](const auto& request, const auto& caller) {
                                               return routes.handle(request, caller);

@@ -76,9 +76,11 @@ Status give_socket(const std::filesystem::path& socket, mode_t mode, const std::
     if (!found) return err(ErrorCode::kNotFound, "there is no group {} on this machine", group);
     gid = *found;
   }
+  struct stat status{};
+  const bool stays = ::stat(socket.c_str(), &status) == 0 && status.st_gid == gid;
   // First the group: while it is the old one, its members must not have the new rights.
-  if (::chmod(socket.c_str(), 0600) != 0 ||
-      ::chown(socket.c_str(), static_cast<uid_t>(-1), gid) != 0 ||
+  if ((!stays && (::chmod(socket.c_str(), 0600) != 0 ||
+                  ::chown(socket.c_str(), static_cast<uid_t>(-1), gid) != 0)) ||
       ::chmod(socket.c_str(), mode) != 0) {
     return err(ErrorCode::kPermissionDenied, "the rights of {} could not be changed: {}",
                socket.string(), std::strerror(errno));
