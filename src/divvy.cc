@@ -1,5 +1,6 @@
 // `divvy`: the program of the user's shell. Composition only: what the commands need is made here.
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <string>
@@ -21,12 +22,22 @@ divvy::Result<divvy::model::Node> take_inventory() {
   return divvy::node::take_inventory(*library);
 }
 
-divvy::Status check_config() {
+// Of the daemon that systemd starts; what is wrong in its file is for the doctor to tell.
+divvy::cli::DaemonSettings daemon_settings() {
   constexpr const char* kFile = "/etc/divvy/divvyd.yaml";
+  divvy::cli::DaemonSettings settings;
   std::error_code code;
-  if (!std::filesystem::exists(kFile, code)) return {};
-  DIVVY_TRY(config, divvy::config::load_config(kFile));
-  return {};
+  if (!std::filesystem::exists(kFile, code)) return settings;
+  const auto config = divvy::config::load_config(kFile);
+  if (!config) {
+    settings.file = divvy::err(config.error());
+    return settings;
+  }
+  const std::string& address = config->metrics.address;
+  const std::string port = address.substr(address.rfind(':') + 1);
+  settings.metrics_port = static_cast<std::uint16_t>(std::atoi(port.c_str()));
+  settings.cdi_folders = config->cdi.folders;
+  return settings;
 }
 
 }  // namespace
@@ -45,7 +56,7 @@ int main(int argc, char** argv) {
       .libraries = {.shim = home / "lib/divvy/libdivvy.so",
                     .simgpu = simulated ? home / "lib/divvy/simgpu" : std::filesystem::path()},
       .state_folder = run.of_the_machine ? "/var/lib/divvy" : divvy::net::state_folder(),
-      .check_config = check_config};
+      .daemon_settings = daemon_settings};
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   return divvy::cli::run(arguments, services, divvy::cli::this_terminal(), std::cout, std::cerr);
 }

@@ -238,6 +238,47 @@ TEST_F(Operations, ServesOtherUsersWithWhatIsLeftOfItsPowers) {
   EXPECT_TRUE(eventually([&] { return ask("GET", "/v1/tenants/theirs").status == 404; }));
 }
 
+// With CAP_SYS_PTRACE alone can the daemon see that a process of another user has let go of its
+// pages though its number lives on.
+TEST_F(Operations, NoticesThatAProcessOfAnotherUserHasReplacedItself) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become somebody else";
+  start_daemon();
+  fs::permissions(folder(), fs::perms(0755));
+  int joined[2];
+  ASSERT_EQ(::pipe(joined), 0);
+  sigset_t told;
+  sigemptyset(&told);
+  sigaddset(&told, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &told, nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(9);
+    const auto granted = grant(R"({"gpu":"0.3","name":"theirs"})");
+    FakeProcess process{std::string(granted.at("environment").at("DIVVY_SOCKET").as_string())};
+    const char good = process.join() && !process.refused() ? 1 : 0;
+    (void)!::write(joined[1], &good, 1);
+    // As exec does: the socket is closed, no page is mapped any more, and the process lives.
+    int signal = 0;
+    sigwait(&told, &signal);
+    process.hang_up();
+    sigwait(&told, &signal);
+    ::_exit(0);
+  }
+  char good = 0;
+  EXPECT_EQ(::read(joined[0], &good, 1), 1);
+  EXPECT_EQ(good, 1);
+  const auto processes = [&] {
+    return ask("GET", "/v1/tenants/theirs").body.at("processes").as_array().size();
+  };
+  EXPECT_EQ(processes(), 1U);
+  ::kill(child, SIGUSR1);
+  EXPECT_TRUE(eventually([&] { return processes() == 0; }));
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  ::close(joined[0]);
+  ::close(joined[1]);
+}
+
 TEST_F(Operations, TheDoctorOfAMachineWithSimulatedGpusFindsNoErrors) {
   start_daemon();
   const Outcome text = divvy({"doctor"});

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/daemon.h"
+#include "cli/doctor.h"
 #include "cli/exit_codes.h"
 #include "cli/gpus.h"
 #include "cli/run_command.h"
@@ -23,8 +24,7 @@ struct Services {
   Daemon::Options daemon = {};
   RunLibraries libraries = {};
   std::filesystem::path state_folder = {};  // Of the daemon
-  // The daemon's configuration file, if there is one; the error has a line for each problem.
-  std::function<Status()> check_config = {};
+  std::function<DaemonSettings()> daemon_settings = {};
 };
 
 // `arguments` are those of main without the program's name. Returns the exit status.

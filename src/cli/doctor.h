@@ -34,6 +34,13 @@ struct Finding {
 };
 using Findings = std::vector<Finding>;
 
+// What the daemon's configuration says about this machine.
+struct DaemonSettings {
+  Status file;                        // Of the file, if there is one: a line for each problem
+  std::uint16_t metrics_port = 9400;  // 0: metrics are not served
+  std::vector<std::filesystem::path> cdi_folders = {"/etc/cdi", "/var/run/cdi"};
+};
+
 struct Patient {
   std::filesystem::path root = "/";  // All paths of the system are looked up below it
   std::string version;               // Of this `divvy`
@@ -45,15 +52,13 @@ struct Patient {
   std::string search_path;  // PATH
   std::string kernel;       // "6.1.0-28-amd64"
   std::uint64_t open_files = 0;
-  std::uint16_t metrics_port = 9400;
+  DaemonSettings settings;
   WallTime now;
   bool clock_synchronized = true;
   Inventory inventory;
   std::function<Result<Reply>(const std::string& path)> ask_daemon;
   // Starts a program with the library in it. The error says what the loader said.
   std::function<Status()> preload;
-  // The configuration file, if there is one. The error has a line for each problem.
-  std::function<Status()> check_config;
 };
 
 [[nodiscard]] Findings examine_driver(const Patient& patient);

@@ -158,7 +158,7 @@ Finding shim(const Patient& patient) {
 }
 
 Finding configuration(const Patient& patient) {
-  const Status checked = patient.check_config();
+  const Status& checked = patient.settings.file;
   if (checked) return {"daemon.configuration", Verdict::kOk, "the configuration is fine", ""};
   return {"daemon.configuration", Verdict::kError, "the configuration of divvyd is wrong",
           checked.error().message};

@@ -85,7 +85,7 @@ Patient this_machine(const Services& services) {
     return daemon.ask("GET", what, {}, std::chrono::seconds(5));
   };
   patient.preload = [shim = patient.shim] { return preload(shim); };
-  patient.check_config = services.check_config ? services.check_config : [] { return Status(); };
+  if (services.daemon_settings) patient.settings = services.daemon_settings();
   return patient;
 }
 

@@ -63,12 +63,12 @@ Finding cdi(const Patient& patient) {
   const std::string check = "system.cdi";
   std::vector<std::string> missing;
   std::vector<std::string> open;
-  for (const char* name : {"/etc/cdi", "/var/run/cdi"}) {
-    const auto status = look_at(below(patient.root, name));
+  for (const fs::path& folder : patient.settings.cdi_folders) {
+    const auto status = look_at(below(patient.root, folder));
     if (!status) {
-      missing.emplace_back(name);
+      missing.push_back(folder.string());
     } else if ((status->st_mode & 0002) != 0 || status->st_uid != 0) {
-      open.emplace_back(name);
+      open.push_back(folder.string());
     }
   }
   if (!open.empty()) {
@@ -76,7 +76,7 @@ Finding cdi(const Patient& patient) {
             fmt::format("others than root may write to {}", fmt::join(open, ", ")),
             "Whoever writes there decides what containers are given: chown root and chmod 0755."};
   }
-  if (missing.size() == 2) {
+  if (missing.size() == patient.settings.cdi_folders.size()) {
     return {check, Verdict::kNote, "there are no folders for devices of containers (CDI) yet",
             "Root's divvyd makes them; container runtimes then know the GPUs."};
   }
@@ -124,18 +124,22 @@ std::optional<std::pair<std::string, std::string>> owner(const fs::path& root,
 
 Finding metrics_port(const Patient& patient) {
   const std::string check = "system.metrics_port";
-  const auto inodes = listeners(patient.root, patient.metrics_port);
+  if (patient.settings.metrics_port == 0) {
+    return {check, Verdict::kOk, "metrics are not served, as the configuration says", ""};
+  }
+  const auto inodes = listeners(patient.root, patient.settings.metrics_port);
   if (inodes.empty()) {
-    return {check, Verdict::kOk, fmt::format("port {} is free for metrics", patient.metrics_port),
-            ""};
+    return {check, Verdict::kOk,
+            fmt::format("port {} is free for metrics", patient.settings.metrics_port), ""};
   }
   const auto who = owner(patient.root, inodes);
   if (who && who->first == "divvyd") {
     return {check, Verdict::kOk,
-            fmt::format("divvyd serves metrics on port {}", patient.metrics_port), ""};
+            fmt::format("divvyd serves metrics on port {}", patient.settings.metrics_port), ""};
   }
   return {check, Verdict::kWarning,
-          fmt::format("port {}, where divvyd serves metrics, is taken by {}", patient.metrics_port,
+          fmt::format("port {}, where divvyd serves metrics, is taken by {}",
+                      patient.settings.metrics_port,
                       who ? fmt::format("{} (pid {})", who->first, who->second)
                           : "another program (root can see which)"),
           "Stop it (dcgm-exporter is not needed beside divvyd), or set metrics.address in "

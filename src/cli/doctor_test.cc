@@ -62,7 +62,6 @@ class Doctor : public ::testing::Test {
       return Reply{200, R"({"items":[{"processes":[{"libraryVersion":"1.2.3"}]}]})"};
     };
     patient_.preload = [] { return Status(); };
-    patient_.check_config = [] { return Status(); };
   }
   void TearDown() override { fs::remove_all(root_); }
 
@@ -161,7 +160,7 @@ TEST_F(Doctor, TellsWhatIsWrongWithFoldersAndLibrary) {
   expect("daemon.library", Verdict::kError, "cannot be loaded: wrong ELF class");
   fs::remove(patient_.shim);
   expect("daemon.library", Verdict::kError, "is missing");
-  patient_.check_config = [] { return Status(err(ErrorCode::kInvalidArgument, "f:1:2: wrong")); };
+  patient_.settings.file = err(ErrorCode::kInvalidArgument, "f:1:2: wrong");
   EXPECT_EQ(finding("daemon.configuration").fix, "f:1:2: wrong");
 }
 
@@ -177,6 +176,10 @@ TEST_F(Doctor, NamesWhoHasTheMetricsPort) {
   expect("system.metrics_port", Verdict::kWarning, "taken by dcgm-exporter (pid 42)");
   write("proc/42/comm", "divvyd\n");
   expect("system.metrics_port", Verdict::kOk, "divvyd serves metrics on port 9400");
+  patient_.settings.metrics_port = 9401;
+  expect("system.metrics_port", Verdict::kOk, "port 9401 is free");
+  patient_.settings.metrics_port = 0;
+  expect("system.metrics_port", Verdict::kOk, "not served");
 }
 
 TEST_F(Doctor, TellsKernelControlGroupsLimitsMpsAndClock) {
