@@ -14,6 +14,7 @@
 #include "base/units.h"
 #include "model/gpu.h"
 #include "model/gpu_uuid.h"
+#include "nvml/library.h"
 
 namespace divvy::node {
 
@@ -23,34 +24,100 @@ struct GpuSample {
   model::GpuUuid uuid;
   WallTime taken;
 
-  std::optional<std::uint32_t> sm_clock_mhz;
-  std::optional<std::uint32_t> memory_clock_mhz;
-  std::optional<std::uint32_t> temperature_c;
-  std::optional<std::uint32_t> slowdown_temperature_c;
-  std::optional<std::uint32_t> memory_temperature_c;
-  std::optional<std::uint32_t> power_mw;
-  std::optional<std::uint64_t> energy_mj;
-  std::optional<std::uint64_t> pcie_replays;
-  std::optional<std::uint32_t> gpu_percent;
-  std::optional<std::uint32_t> memory_percent;
-  std::optional<std::uint32_t> encoder_percent;
-  std::optional<std::uint32_t> decoder_percent;
-  std::optional<Bytes> memory_free;
-  std::optional<Bytes> memory_used;
-  std::optional<Bytes> memory_reserved;
-  std::optional<std::uint64_t> corrected_errors;    // Since the driver was loaded
-  std::optional<std::uint64_t> uncorrected_errors;  // Since the driver was loaded
-  std::optional<std::uint32_t> correctable_rows;
-  std::optional<std::uint32_t> uncorrectable_rows;
-  std::optional<bool> remap_pending;
-  std::optional<bool> remap_failed;
-  std::optional<std::uint64_t> throttle_reasons;  // NVML's bits
-  std::optional<std::uint64_t> power_violation_ns;
-  std::optional<std::uint64_t> thermal_violation_ns;
-  std::optional<std::uint64_t> nvlink_bytes;
-  std::optional<std::uint64_t> pcie_tx_bytes_per_s;
-  std::optional<std::uint64_t> pcie_rx_bytes_per_s;
+  std::optional<std::uint32_t> sm_clock_mhz = std::nullopt;
+  std::optional<std::uint32_t> memory_clock_mhz = std::nullopt;
+  std::optional<std::uint32_t> temperature_c = std::nullopt;
+  std::optional<std::uint32_t> slowdown_temperature_c = std::nullopt;
+  std::optional<std::uint32_t> memory_temperature_c = std::nullopt;
+  std::optional<std::uint32_t> power_mw = std::nullopt;
+  std::optional<std::uint64_t> energy_mj = std::nullopt;
+  std::optional<std::uint64_t> pcie_replays = std::nullopt;
+  std::optional<std::uint32_t> gpu_percent = std::nullopt;
+  std::optional<std::uint32_t> memory_percent = std::nullopt;
+  std::optional<std::uint32_t> encoder_percent = std::nullopt;
+  std::optional<std::uint32_t> decoder_percent = std::nullopt;
+  std::optional<Bytes> memory_free = std::nullopt;
+  std::optional<Bytes> memory_used = std::nullopt;
+  std::optional<Bytes> memory_reserved = std::nullopt;
+  std::optional<std::uint64_t> corrected_errors = std::nullopt;    // Since the driver was loaded
+  std::optional<std::uint64_t> uncorrected_errors = std::nullopt;  // Since the driver was loaded
+  std::optional<std::uint32_t> correctable_rows = std::nullopt;
+  std::optional<std::uint32_t> uncorrectable_rows = std::nullopt;
+  std::optional<bool> remap_pending = std::nullopt;
+  std::optional<bool> remap_failed = std::nullopt;
+  std::optional<std::uint64_t> throttle_reasons = std::nullopt;  // NVML's bits
+  std::optional<std::uint64_t> power_violation_ns = std::nullopt;
+  std::optional<std::uint64_t> thermal_violation_ns = std::nullopt;
+  std::optional<std::uint64_t> nvlink_bytes = std::nullopt;
+  std::optional<std::uint64_t> pcie_tx_bytes_per_s = std::nullopt;
+  std::optional<std::uint64_t> pcie_rx_bytes_per_s = std::nullopt;
+  std::optional<std::uint32_t> power_limit_mw = std::nullopt;
+  // The last error that the GPU raised. take_sample() leaves it out: whoever waits for the errors
+  // writes it here.
+  std::optional<std::uint64_t> last_xid = std::nullopt;
+  // Parts of the time since the sample before (GPM: Hopper and later).
+  std::optional<double> graphics_active = std::nullopt;
+  std::optional<double> sm_active = std::nullopt;
+  std::optional<double> sm_occupancy = std::nullopt;
+  std::optional<double> tensor_active = std::nullopt;
+  std::optional<double> dram_active = std::nullopt;
+  std::optional<double> fp64_active = std::nullopt;
+  std::optional<double> fp32_active = std::nullopt;
+  std::optional<double> fp16_active = std::nullopt;
+  std::optional<std::uint64_t> nvlink_tx_bytes_per_s = std::nullopt;
+  std::optional<std::uint64_t> nvlink_rx_bytes_per_s = std::nullopt;
 };
+
+// Calls `visit(field)` with every optional field of the sample, always in the same order: for who
+// carries samples from process to process. `Sample` is GpuSample or const GpuSample.
+template <typename Sample, typename Visit>
+void visit_fields(Sample& sample, Visit&& visit) {
+  visit(sample.sm_clock_mhz);
+  visit(sample.memory_clock_mhz);
+  visit(sample.temperature_c);
+  visit(sample.slowdown_temperature_c);
+  visit(sample.memory_temperature_c);
+  visit(sample.power_mw);
+  visit(sample.energy_mj);
+  visit(sample.pcie_replays);
+  visit(sample.gpu_percent);
+  visit(sample.memory_percent);
+  visit(sample.encoder_percent);
+  visit(sample.decoder_percent);
+  visit(sample.memory_free);
+  visit(sample.memory_used);
+  visit(sample.memory_reserved);
+  visit(sample.corrected_errors);
+  visit(sample.uncorrected_errors);
+  visit(sample.correctable_rows);
+  visit(sample.uncorrectable_rows);
+  visit(sample.remap_pending);
+  visit(sample.remap_failed);
+  visit(sample.throttle_reasons);
+  visit(sample.power_violation_ns);
+  visit(sample.thermal_violation_ns);
+  visit(sample.nvlink_bytes);
+  visit(sample.pcie_tx_bytes_per_s);
+  visit(sample.pcie_rx_bytes_per_s);
+  visit(sample.power_limit_mw);
+  visit(sample.last_xid);
+  visit(sample.graphics_active);
+  visit(sample.sm_active);
+  visit(sample.sm_occupancy);
+  visit(sample.tensor_active);
+  visit(sample.dram_active);
+  visit(sample.fp64_active);
+  visit(sample.fp32_active);
+  visit(sample.fp16_active);
+  visit(sample.nvlink_tx_bytes_per_s);
+  visit(sample.nvlink_rx_bytes_per_s);
+}
+
+// Asks the driver everything, one question after the other: callable from any thread, and it may
+// take as long as the driver takes.
+[[nodiscard]] GpuSample take_sample(nvml::Library& library, nvml::Device device,
+                                    model::GpuIndex index, const model::GpuUuid& uuid,
+                                    WallTime now);
 
 // Thread-safe.
 class SampleBoard {

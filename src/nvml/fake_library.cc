@@ -31,6 +31,18 @@ constexpr Query kEveryQuery[] = {
     Query::kEvents,
     Query::kProcesses,
     Query::kProcessUtilization,
+    Query::kClocks,
+    Query::kMemoryTemperature,
+    Query::kEnergy,
+    Query::kClockLimits,
+    Query::kClockReasons,
+    Query::kEncoder,
+    Query::kDecoder,
+    Query::kPcieReplays,
+    Query::kPcieThroughput,
+    Query::kNvlinkBytes,
+    Query::kActivity,
+    Query::kCorrectedErrors,
 };
 
 }  // namespace
@@ -122,6 +134,7 @@ std::optional<std::uint32_t> FakeLibrary::index_of(Device device) const {
 
 template <typename T>
 Result<T> FakeLibrary::answer(Device device, Query query, const T& value) const {
+  ++asked_;
   const auto* gpu = static_cast<const FakeGpu*>(device.handle);
   const auto failure = gpu->failures.find(query);
   if (failure != gpu->failures.end()) return err(failure->second);
@@ -181,6 +194,44 @@ Result<std::uint32_t> FakeLibrary::power_mw(Device device) {
 }
 Result<std::uint32_t> FakeLibrary::power_limit_mw(Device device) {
   return answer(device, Query::kPowerLimit, of(device).power_limit_mw);
+}
+Result<std::uint32_t> FakeLibrary::clock_mhz(Device device, ClockDomain domain) {
+  const FakeGpu& gpu = of(device);
+  return answer(device, Query::kClocks,
+                domain == ClockDomain::kSm ? gpu.sm_clock_mhz : gpu.memory_clock_mhz);
+}
+Result<std::uint32_t> FakeLibrary::memory_temperature_c(Device device) {
+  return answer(device, Query::kMemoryTemperature, of(device).memory_temperature_c);
+}
+Result<std::uint64_t> FakeLibrary::energy_mj(Device device) {
+  return answer(device, Query::kEnergy, of(device).energy_mj);
+}
+Result<ClockLimits> FakeLibrary::clock_limits(Device device) {
+  return answer(device, Query::kClockLimits, of(device).clock_limits);
+}
+Result<std::uint64_t> FakeLibrary::clock_event_reasons(Device device) {
+  return answer(device, Query::kClockReasons, of(device).clock_reasons);
+}
+Result<std::uint32_t> FakeLibrary::encoder_percent(Device device) {
+  return answer(device, Query::kEncoder, of(device).encoder_percent);
+}
+Result<std::uint32_t> FakeLibrary::decoder_percent(Device device) {
+  return answer(device, Query::kDecoder, of(device).decoder_percent);
+}
+Result<std::uint64_t> FakeLibrary::pcie_replays(Device device) {
+  return answer(device, Query::kPcieReplays, of(device).pcie_replays);
+}
+Result<Throughput> FakeLibrary::pcie_throughput(Device device) {
+  return answer(device, Query::kPcieThroughput, of(device).pcie);
+}
+Result<std::uint64_t> FakeLibrary::nvlink_bytes(Device device) {
+  return answer(device, Query::kNvlinkBytes, of(device).nvlink_bytes);
+}
+Result<Activity> FakeLibrary::activity(Device device) {
+  return answer(device, Query::kActivity, of(device).activity);
+}
+Result<std::uint64_t> FakeLibrary::corrected_memory_errors(Device device) {
+  return answer(device, Query::kCorrectedErrors, of(device).corrected_errors);
 }
 Result<std::uint64_t> FakeLibrary::uncorrected_memory_errors(Device device) {
   return answer(device, Query::kMemoryErrors, of(device).memory_errors);

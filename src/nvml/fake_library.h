@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -46,6 +47,18 @@ enum class Query {
   kEvents,
   kProcesses,
   kProcessUtilization,
+  kClocks,
+  kMemoryTemperature,
+  kEnergy,
+  kClockLimits,
+  kClockReasons,
+  kEncoder,
+  kDecoder,
+  kPcieReplays,
+  kPcieThroughput,
+  kNvlinkBytes,
+  kActivity,
+  kCorrectedErrors,
 };
 
 // A healthy, idle H200 until the test says otherwise.
@@ -69,7 +82,20 @@ struct FakeGpu {
   std::uint32_t slowdown_c = 92;
   std::uint32_t power_mw = 75'000;
   std::uint32_t power_limit_mw = 700'000;
+  std::uint32_t sm_clock_mhz = 345;
+  std::uint32_t memory_clock_mhz = 2619;
+  std::uint32_t memory_temperature_c = 36;
+  std::uint64_t energy_mj = 0;
+  ClockLimits clock_limits;
+  std::uint64_t clock_reasons = nvmlClocksEventReasonGpuIdle;
+  std::uint32_t encoder_percent = 0;
+  std::uint32_t decoder_percent = 0;
+  std::uint64_t pcie_replays = 0;
+  Throughput pcie;
+  std::uint64_t nvlink_bytes = 0;
+  Activity activity;
   std::uint64_t memory_errors = 0;
+  std::uint64_t corrected_errors = 0;
   RemappedRows remapped;
   model::ComputeCapability capability{9, 0};
   model::MigMode mig = model::MigMode::kDisabled;
@@ -93,6 +119,9 @@ class FakeLibrary : public Library {
   void connect_directly(std::uint32_t a, std::uint32_t b, std::uint32_t links);
   // Wakes whoever waits for this GPU's errors.
   void raise_xid(std::uint32_t index, std::uint64_t number);
+
+  // How many questions about GPUs it was asked so far.
+  [[nodiscard]] std::uint64_t asked() const { return asked_; }
 
   bool is_simulated = false;
   Result<std::string> driver = "580.159.04";
@@ -120,6 +149,18 @@ class FakeLibrary : public Library {
   Result<std::uint32_t> slowdown_temperature_c(Device device) override;
   Result<std::uint32_t> power_mw(Device device) override;
   Result<std::uint32_t> power_limit_mw(Device device) override;
+  Result<std::uint32_t> clock_mhz(Device device, ClockDomain domain) override;
+  Result<std::uint32_t> memory_temperature_c(Device device) override;
+  Result<std::uint64_t> energy_mj(Device device) override;
+  Result<ClockLimits> clock_limits(Device device) override;
+  Result<std::uint64_t> clock_event_reasons(Device device) override;
+  Result<std::uint32_t> encoder_percent(Device device) override;
+  Result<std::uint32_t> decoder_percent(Device device) override;
+  Result<std::uint64_t> pcie_replays(Device device) override;
+  Result<Throughput> pcie_throughput(Device device) override;
+  Result<std::uint64_t> nvlink_bytes(Device device) override;
+  Result<Activity> activity(Device device) override;
+  Result<std::uint64_t> corrected_memory_errors(Device device) override;
   Result<std::uint64_t> uncorrected_memory_errors(Device device) override;
   Result<RemappedRows> remapped_rows(Device device) override;
   Result<std::vector<std::uint32_t>> near_cpus(Device device) override;
@@ -138,6 +179,7 @@ class FakeLibrary : public Library {
 
   template <typename T>
   Result<T> answer(Device device, Query query, const T& value) const;
+  mutable std::atomic<std::uint64_t> asked_{0};
   std::optional<std::uint32_t> index_of(Device device) const;
   // Index pairs with the smaller first.
   std::map<std::pair<std::uint32_t, std::uint32_t>, Distance> distances_;

@@ -3,7 +3,8 @@
 // is a drop-in), and FakeLibrary (fake_library.h) for tests.
 //
 // Every method may be called from any thread, also at the same time, and may take as long as the
-// driver takes: a GPU in trouble can block a call for seconds. Nothing is cached.
+// driver takes: a GPU in trouble can block a call for seconds. Nothing is cached. What a GPU or a
+// driver does not have is an error, never a zero.
 #pragma once
 
 #include <chrono>
@@ -48,6 +49,35 @@ struct ProcessMemory {
 struct ProcessUtilization {
   std::uint32_t pid = 0;  // As the driver's own pid namespace counts
   std::uint32_t sm_percent = 0;
+};
+
+enum class ClockDomain { kSm, kMemory };
+
+// How long the clocks were held back, since the driver was loaded.
+struct ClockLimits {
+  std::chrono::nanoseconds by_power{0};
+  std::chrono::nanoseconds by_heat{0};
+};
+
+// Bytes per second.
+struct Throughput {
+  std::uint64_t sent = 0;      // By the GPU
+  std::uint64_t received = 0;  // By the GPU
+};
+
+// What parts of a GPU were busy, each as a part of the time since the question before. A part that
+// the GPU does not measure is missing.
+struct Activity {
+  std::optional<double> graphics;   // Any kernel ran
+  std::optional<double> sm;         // A multiprocessor had work, over all of them
+  std::optional<double> occupancy;  // Warps that could have been there
+  std::optional<double> tensor;
+  std::optional<double> dram;
+  std::optional<double> fp64;
+  std::optional<double> fp32;
+  std::optional<double> fp16;
+  std::optional<Throughput> pcie;
+  std::optional<Throughput> nvlink;
 };
 
 struct RemappedRows {
@@ -124,7 +154,25 @@ class Library {
   [[nodiscard]] virtual Result<std::uint32_t> power_mw(Device device) = 0;
   [[nodiscard]] virtual Result<std::uint32_t> power_limit_mw(Device device) = 0;
 
+  [[nodiscard]] virtual Result<std::uint32_t> clock_mhz(Device device, ClockDomain domain) = 0;
+  [[nodiscard]] virtual Result<std::uint32_t> memory_temperature_c(Device device) = 0;
   // Since the driver was loaded.
+  [[nodiscard]] virtual Result<std::uint64_t> energy_mj(Device device) = 0;
+  [[nodiscard]] virtual Result<ClockLimits> clock_limits(Device device) = 0;
+  // Why the clocks are held back now, in NVML's bits.
+  [[nodiscard]] virtual Result<std::uint64_t> clock_event_reasons(Device device) = 0;
+  [[nodiscard]] virtual Result<std::uint32_t> encoder_percent(Device device) = 0;
+  [[nodiscard]] virtual Result<std::uint32_t> decoder_percent(Device device) = 0;
+  [[nodiscard]] virtual Result<std::uint64_t> pcie_replays(Device device) = 0;
+  // The driver counts for 20 ms in each direction, for which this blocks.
+  [[nodiscard]] virtual Result<Throughput> pcie_throughput(Device device) = 0;
+  // Data sent and received over all links, since the driver was loaded.
+  [[nodiscard]] virtual Result<std::uint64_t> nvlink_bytes(Device device) = 0;
+  // Since the last call for this GPU; kUnavailable the first time. Hopper and later.
+  [[nodiscard]] virtual Result<Activity> activity(Device device) = 0;
+
+  // Since the driver was loaded.
+  [[nodiscard]] virtual Result<std::uint64_t> corrected_memory_errors(Device device) = 0;
   [[nodiscard]] virtual Result<std::uint64_t> uncorrected_memory_errors(Device device) = 0;
   [[nodiscard]] virtual Result<RemappedRows> remapped_rows(Device device) = 0;
 

@@ -4,10 +4,12 @@
 #include <array>
 #include <bit>
 #include <climits>
+#include <limits>
 #include <utility>
 
 #include "nvml/error.h"
 #include "nvml/functions.h"
+#include "nvml/gpm.h"
 #include "nvml/library.h"
 
 namespace divvy::nvml {
@@ -69,8 +71,11 @@ class RealXidEvents : public XidEvents {
 class RealLibrary : public Library {
  public:
   RealLibrary(const Functions& functions, bool simulated)
-      : nvml_(functions), simulated_(simulated) {}
-  ~RealLibrary() override { nvml_.nvmlShutdown(); }
+      : nvml_(functions), gpm_(nvml_), simulated_(simulated) {}
+  ~RealLibrary() override {
+    gpm_.forget_all();
+    nvml_.nvmlShutdown();
+  }
 
   bool simulated() const override { return simulated_; }
 
@@ -232,11 +237,82 @@ class RealLibrary : public Library {
     return ask_number(nvml_.nvmlDeviceGetEnforcedPowerLimit, handle(device));
   }
 
+  Result<std::uint32_t> clock_mhz(Device device, ClockDomain domain) override {
+    return ask_number(nvml_.nvmlDeviceGetClockInfo, handle(device),
+                      domain == ClockDomain::kSm ? NVML_CLOCK_SM : NVML_CLOCK_MEM);
+  }
+
+  Result<std::uint32_t> memory_temperature_c(Device device) override {
+    DIVVY_TRY(reading, field(device, NVML_FI_DEV_MEMORY_TEMP));
+    // GPUs without the sensor have been seen to answer with zero instead of an error.
+    if (reading == 0) return err(to_error(NVML_ERROR_NOT_SUPPORTED));
+    return static_cast<std::uint32_t>(reading);
+  }
+
+  Result<std::uint64_t> energy_mj(Device device) override {
+    return ask_wide(nvml_.nvmlDeviceGetTotalEnergyConsumption, handle(device));
+  }
+
+  Result<ClockLimits> clock_limits(Device device) override {
+    DIVVY_TRY(by_power, field(device, NVML_FI_DEV_PERF_POLICY_POWER));
+    DIVVY_TRY(by_heat, field(device, NVML_FI_DEV_PERF_POLICY_THERMAL));
+    return ClockLimits{std::chrono::nanoseconds(by_power), std::chrono::nanoseconds(by_heat)};
+  }
+
+  Result<std::uint64_t> clock_event_reasons(Device device) override {
+    // The same question under its name of before driver 535.
+    return ask_wide(nvml_.nvmlDeviceGetCurrentClocksEventReasons != nullptr
+                        ? nvml_.nvmlDeviceGetCurrentClocksEventReasons
+                        : nvml_.nvmlDeviceGetCurrentClocksThrottleReasons,
+                    handle(device));
+  }
+
+  Result<std::uint32_t> encoder_percent(Device device) override {
+    unsigned int period_us = 0;
+    unsigned int percent = 0;
+    DIVVY_CHECK_OK(
+        ask(nvml_.nvmlDeviceGetEncoderUtilization, handle(device), &percent, &period_us));
+    return percent;
+  }
+
+  Result<std::uint32_t> decoder_percent(Device device) override {
+    unsigned int period_us = 0;
+    unsigned int percent = 0;
+    DIVVY_CHECK_OK(
+        ask(nvml_.nvmlDeviceGetDecoderUtilization, handle(device), &percent, &period_us));
+    return percent;
+  }
+
+  Result<std::uint64_t> pcie_replays(Device device) override {
+    return ask_number(nvml_.nvmlDeviceGetPcieReplayCounter, handle(device));
+  }
+
+  Result<Throughput> pcie_throughput(Device device) override {
+    constexpr std::uint64_t kUnit = 1000;  // Documented as KB/s
+    DIVVY_TRY(sent, ask_number(nvml_.nvmlDeviceGetPcieThroughput, handle(device),
+                               NVML_PCIE_UTIL_TX_BYTES));
+    DIVVY_TRY(received, ask_number(nvml_.nvmlDeviceGetPcieThroughput, handle(device),
+                                   NVML_PCIE_UTIL_RX_BYTES));
+    return Throughput{sent * kUnit, received * kUnit};
+  }
+
+  Result<std::uint64_t> nvlink_bytes(Device device) override {
+    constexpr unsigned int kAllLinks = std::numeric_limits<unsigned int>::max();
+    DIVVY_TRY(sent_kib, field(device, NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, kAllLinks));
+    DIVVY_TRY(received_kib, field(device, NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, kAllLinks));
+    return (sent_kib + received_kib) * 1024;
+  }
+
+  Result<Activity> activity(Device device) override { return gpm_.activity(handle(device)); }
+
+  Result<std::uint64_t> corrected_memory_errors(Device device) override {
+    return ask_wide(nvml_.nvmlDeviceGetTotalEccErrors, handle(device),
+                    NVML_MEMORY_ERROR_TYPE_CORRECTED, NVML_VOLATILE_ECC);
+  }
+
   Result<std::uint64_t> uncorrected_memory_errors(Device device) override {
-    unsigned long long count = 0;
-    DIVVY_CHECK_OK(ask(nvml_.nvmlDeviceGetTotalEccErrors, handle(device),
-                       NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC, &count));
-    return count;
+    return ask_wide(nvml_.nvmlDeviceGetTotalEccErrors, handle(device),
+                    NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC);
   }
 
   Result<RemappedRows> remapped_rows(Device device) override {
@@ -363,6 +439,41 @@ class RealLibrary : public Library {
     return number;
   }
 
+  template <typename... Parameters, typename... Arguments>
+  Result<std::uint64_t> ask_wide(nvmlReturn_t (*function)(Parameters...),
+                                 Arguments... arguments) const {
+    unsigned long long number = 0;
+    DIVVY_CHECK_OK(ask(function, arguments..., &number));
+    return number;
+  }
+
+  // One of the numbered readings, which have an answer each.
+  Result<std::uint64_t> field(Device device, unsigned int id, unsigned int scope = 0) const {
+    nvmlFieldValue_t reading{};
+    reading.fieldId = id;
+    reading.scopeId = scope;
+    DIVVY_CHECK_OK(ask(nvml_.nvmlDeviceGetFieldValues, handle(device), 1, &reading));
+    if (reading.nvmlReturn != NVML_SUCCESS) return err(to_error(reading.nvmlReturn));
+    switch (reading.valueType) {
+      case NVML_VALUE_TYPE_UNSIGNED_INT:
+        return reading.value.uiVal;
+      case NVML_VALUE_TYPE_UNSIGNED_LONG:
+        return reading.value.ulVal;
+      case NVML_VALUE_TYPE_UNSIGNED_LONG_LONG:
+        return reading.value.ullVal;
+      case NVML_VALUE_TYPE_UNSIGNED_SHORT:
+        return reading.value.usVal;
+      case NVML_VALUE_TYPE_SIGNED_INT:
+        return static_cast<std::uint64_t>(std::max(reading.value.siVal, 0));
+      case NVML_VALUE_TYPE_SIGNED_LONG_LONG:
+        return static_cast<std::uint64_t>(std::max(reading.value.sllVal, 0LL));
+      case NVML_VALUE_TYPE_DOUBLE:
+        return static_cast<std::uint64_t>(std::max(reading.value.dVal, 0.0));
+    }
+    return err(ErrorCode::kUnsupported, "the driver answered field {} with a value of type {}", id,
+               static_cast<unsigned int>(reading.valueType));
+  }
+
   NvlinkPort port(Device device, unsigned int link) const {
     NvlinkPort result;
     nvmlIntNvLinkDeviceType_t type = NVML_NVLINK_DEVICE_TYPE_UNKNOWN;
@@ -380,6 +491,7 @@ class RealLibrary : public Library {
   }
 
   const Functions nvml_;
+  Gpm gpm_;
   const bool simulated_;
 };
 

@@ -47,6 +47,29 @@ TEST(RealLibrary, FallsBackToOlderFunctions) {
   EXPECT_EQ(library->memory(device)->total, mib(12));
   EXPECT_EQ(library->memory(device)->used, mib(4));
   EXPECT_EQ(library->temperature_c(device).value(), 55U);
+  EXPECT_EQ(library->clock_event_reasons(device).value(), 4U);
+}
+
+TEST(RealLibrary, ReadsNumberedFieldsWithAnAnswerEach) {
+  const auto library = old_driver();
+  const Device device = library->device(0).value();
+  const auto limits = library->clock_limits(device);
+  ASSERT_TRUE(limits.has_value()) << limits.error().message;
+  EXPECT_EQ(limits->by_power, std::chrono::seconds(5));
+  EXPECT_EQ(limits->by_heat, std::chrono::nanoseconds(9));
+  EXPECT_EQ(library->nvlink_bytes(device).error().code, ErrorCode::kUnsupported);
+}
+
+TEST(RealLibrary, TakesNoZeroForAnAnswer) {
+  const auto library = old_driver();
+  const Device device = library->device(0).value();
+  EXPECT_EQ(library->memory_temperature_c(device).error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(library->energy_mj(device).error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(library->clock_mhz(device, ClockDomain::kSm).error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(library->encoder_percent(device).error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(library->pcie_throughput(device).error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(library->activity(device).error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(library->corrected_memory_errors(device).error().code, ErrorCode::kUnsupported);
 }
 
 TEST(RealLibrary, ReadsProcessorsFromTheBitSet) {
