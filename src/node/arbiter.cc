@@ -139,8 +139,18 @@ class Arbiter::Impl {
                            .open = gate.open,
                            .gated = gate.gated,
                            .wants = held.window.wants,
-                           .gates_unavailable = held.window.gates_unavailable});
+                           .gates_unavailable = held.window.gates_unavailable,
+                           .waits = account.waits});
       }
+    }
+    return reports;
+  }
+
+  std::vector<TurnReport> turns() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<TurnReport> reports;
+    for (const auto& [index, gpu] : gpus_) {
+      reports.push_back({index, gpu.schedule.used_ns(), gpu.schedule.turns()});
     }
     return reports;
   }
@@ -370,5 +380,6 @@ std::uint64_t Arbiter::used_ns(int gpu) const { return impl_->used_ns(gpu); }
 void Arbiter::set_pace(int gpu, double pace) { impl_->set_pace(gpu, pace); }
 void Arbiter::step() { impl_->step_once(); }
 std::vector<LeaseReport> Arbiter::report() const { return impl_->report(); }
+std::vector<TurnReport> Arbiter::turns() const { return impl_->turns(); }
 
 }  // namespace divvy::node

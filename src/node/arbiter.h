@@ -39,6 +39,14 @@ struct LeaseReport {
   bool gated = false;
   bool wants = false;
   bool gates_unavailable = false;  // a process of it runs on a driver that refuses gates
+  DurationCounts waits{};          // times it stood at its closed gate until that was opened
+};
+
+// What the arbiter did on one GPU.
+struct TurnReport {
+  int gpu = 0;  // as in Arbiter::Slice
+  std::uint64_t used_ns = 0;
+  DurationCounts turns;
 };
 
 class Arbiter {
@@ -78,6 +86,8 @@ class Arbiter {
   void step();
 
   [[nodiscard]] std::vector<LeaseReport> report() const;
+  // Of every GPU that ever had a tenant.
+  [[nodiscard]] std::vector<TurnReport> turns() const;
 
   Arbiter(const Arbiter&) = delete;
   Arbiter& operator=(const Arbiter&) = delete;

@@ -86,7 +86,22 @@ void GpuSchedule::step(std::uint64_t now_ns, const std::vector<Seen>& seen) {
   admit();
   choose_open(now_);
   unstick(now_);
+  count_waits();
   choose_next();
+}
+
+// A wait is over when the gate opens. One that ends in any other way (its process died, its cap was
+// taken away) was none for a lease.
+void GpuSchedule::count_waits() {
+  for (Place& place : seats_) {
+    const bool at_gate = place.used && place.gate.gated && place.seen.wants && !place.seen.running;
+    if (at_gate && !place.gate.open) {
+      if (!place.stands_since) place.stands_since = now_;
+    } else {
+      if (place.stands_since && at_gate) place.account.waits.add(now_ - *place.stands_since);
+      place.stands_since.reset();
+    }
+  }
 }
 
 void GpuSchedule::notice_gaps(std::uint64_t dt) {
@@ -336,6 +351,7 @@ void GpuSchedule::choose_open(std::uint64_t now) {
 }
 
 void GpuSchedule::give_turn(std::size_t seat) {
+  if (turn_began_) turns_.add(now_ - *turn_began_);
   holder_ = seat;
   turn_began_.reset();
 }

@@ -22,6 +22,8 @@
 #include <optional>
 #include <vector>
 
+#include "node/timings.h"
+
 namespace divvy::node {
 
 enum class TenantClass { kBatch, kLatency };
@@ -63,6 +65,7 @@ class GpuSchedule {
     std::uint64_t waited_ns = 0;
     std::uint64_t capped_ns = 0;  // of waited_ns
     std::uint64_t leases = 0;
+    DurationCounts waits;  // each time it stood at its closed gate, until that was opened
   };
 
   // Lengths that were tuned together (docs/sharing.md says on what).
@@ -108,6 +111,8 @@ class GpuSchedule {
   // Of everybody, those who are gone included.
   [[nodiscard]] std::uint64_t used_ns() const { return used_ns_; }
   [[nodiscard]] const Account& account(Seat seat) const { return seats_[seat].account; }
+  // How long the turns were that have ended.
+  [[nodiscard]] const DurationCounts& turns() const { return turns_; }
   // Where to cut batches on this GPU: shorter ones drain faster, longer ones cost less.
   [[nodiscard]] std::uint32_t batch_ns() const;
   // In how long step() should be called again at the latest; nothing: when somebody begins a batch.
@@ -140,6 +145,7 @@ class GpuSchedule {
     std::uint64_t stuck_since = 0;  // closed, runs on, and another stream of it stands at the gate
     std::uint64_t excused_until = 0;  // did not use its leases: is passed over until then
     std::uint64_t excuse_ns = 0;
+    std::optional<std::uint64_t> stands_since;  // at its closed gate with work
   };
 
   static constexpr std::size_t kNobody = ~std::size_t{0};
@@ -155,6 +161,7 @@ class GpuSchedule {
   void take_turns(std::uint64_t now);
   void set_open(Place& place, bool open, std::uint64_t now);
   void unstick(std::uint64_t now);
+  void count_waits();
   [[nodiscard]] bool may_open(Place& place, std::uint64_t now) const;
   void choose_next();
   void give_turn(std::size_t seat);
@@ -176,6 +183,7 @@ class GpuSchedule {
   std::size_t holder_ = kNobody;
   std::optional<std::uint64_t> turn_began_;  // when the holder's gate was opened for it
   std::uint64_t used_ns_ = 0;
+  DurationCounts turns_;
   double pace_ = 1.0;
   double gaps_ = 0;  // the part of the recent past in which somebody was starved
   std::optional<std::uint64_t> next_in_ns_;

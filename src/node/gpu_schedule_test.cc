@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -114,6 +115,44 @@ TEST(GpuSchedule, FourTenantsGet10203040) {
     sum += gpu.share(i);
   }
   EXPECT_GE(sum, 975);
+}
+
+TEST(GpuSchedule, CountsEveryWaitForAGateAndEveryTurn) {
+  GpuModel gpu;
+  gpu.add({}, {.share = 500});
+  gpu.add({}, {.share = 500});
+  gpu.run(2'000'000'000);
+  const auto count = [](const DurationCounts& counts) {
+    return std::accumulate(counts.buckets.begin(), counts.buckets.end(), std::uint64_t{0});
+  };
+  std::uint64_t waits = 0;
+  for (const auto& tenant : gpu.tenants) {
+    const GpuSchedule::Account& account = gpu.schedule.account(tenant.seat);
+    waits += count(account.waits);
+    // The wait that goes on is counted when it ends.
+    EXPECT_NEAR(static_cast<double>(account.waits.sum_ns), static_cast<double>(account.waited_ns),
+                40e6);
+  }
+  EXPECT_GT(waits, 50U);
+  EXPECT_NEAR(static_cast<double>(count(gpu.schedule.turns())), static_cast<double>(waits), 5.0);
+  // Half a cycle each.
+  EXPECT_NEAR(static_cast<double>(gpu.schedule.turns().sum_ns / count(gpu.schedule.turns())), 18e6,
+              4e6);
+}
+
+TEST(GpuSchedule, AWaitThatEndsWithItsTenantIsNoneForALease) {
+  GpuSchedule schedule;
+  const auto first = schedule.add({.share = 500});
+  const auto second = schedule.add({.share = 500});
+  GpuSchedule::Seen runs{.present = true, .wants = true, .running = true};
+  GpuSchedule::Seen stands{.present = true, .wants = true, .waiting = true, .held = true};
+  for (std::uint64_t now = 1'000; now < 5'000'000; now += 1'000'000) {
+    schedule.step(now, {runs, stands});
+  }
+  ASSERT_FALSE(schedule.gate(second).open);
+  schedule.step(5'000'000, {runs, GpuSchedule::Seen{.present = true}});
+  EXPECT_EQ(schedule.account(second).waits, DurationCounts{});
+  EXPECT_EQ(schedule.account(first).waits, DurationCounts{});
 }
 
 TEST(GpuSchedule, UnusedComputeGoesToWhoCanUseIt) {

@@ -25,6 +25,7 @@ void write_uuid(std::uint8_t (&bytes)[16], const model::GpuUuid& uuid) {
 
 CountedMemory LiveTenant::counted(int slice) const {
   CountedMemory sum;
+  sum.refused = refused_before[static_cast<std::size_t>(slice)];
   if (!account) return sum;
   for (const auto& [key, process] : processes) {
     const CountedMemory one = account->counted(process.seat, slice);
@@ -33,6 +34,13 @@ CountedMemory LiveTenant::counted(int slice) const {
     sum.refused += one.refused;
   }
   return sum;
+}
+
+void LiveTenant::remember(const LiveProcess& process) {
+  if (!account) return;
+  for (std::size_t i = 0; i < record.slices.size(); ++i) {
+    refused_before[i] += account->counted(process.seat, static_cast<int>(i)).refused;
+  }
 }
 
 Bytes LiveTenant::uncounted(int slice) const {

@@ -2,6 +2,7 @@
 // used only under its lock.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -67,11 +68,15 @@ struct LiveTenant {
   };
   std::vector<Deferred> deferred;
   std::vector<Bytes> peaks;  // By slice: the largest sum that was seen
+  // By slice: allocations that were refused to processes that are gone.
+  std::array<std::uint64_t, wire::kMaxGpus> refused_before{};
   // By slice, from the last audit; see SliceActivity.
   std::vector<std::optional<std::uint32_t>> driver_shares;
 
   [[nodiscard]] CountedMemory counted(int slice) const;
   [[nodiscard]] Bytes uncounted(int slice) const;
+  // The process is about to give up its seat; what it counted up for good stays counted.
+  void remember(const LiveProcess& process);
   LiveProcess* find_pid(pid_t pid);
   LiveProcess* find_seat(Seat seat);
   [[nodiscard]] bool has_context() const;

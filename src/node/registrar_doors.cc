@@ -293,6 +293,7 @@ void Registrar::Impl::end_process(LiveTenant& tenant, ProcessKey key) {
   LiveProcess process = std::move(found->second);
   tenant.processes.erase(found);
   if (process.lanes) parts_.arbiter.remove_process(key);
+  tenant.remember(process);
   if (tenant.account) tenant.account->give_up(process.seat);
   reactor_.unwatch(process.watch);
   if (process.connection) {
