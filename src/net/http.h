@@ -1,11 +1,12 @@
-// HTTP/1.1 over a Unix socket: the server of the local API and the client that speaks to it. The
-// library behind it (Boost.Beast) stays inside http_*.cc.
+// HTTP/1.1 over a Unix socket or TCP: the servers of the local API and of the metrics, and the
+// client that speaks to them. No TLS. The library behind it (Boost.Beast) stays inside http_*.cc.
 #pragma once
 
 #include <sys/types.h>
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "net/tcp_address.h"
 
 namespace divvy::net {
 
@@ -32,6 +34,9 @@ struct HttpResponse {
 // Who sent a request, as the kernel vouches. For the duration of one call of the handler.
 class Caller {
  public:
+  // User and group of whoever comes over the network; its pid is 0.
+  static constexpr uid_t kNobody = ~uid_t{0};
+
   Caller(int socket, pid_t pid, uid_t uid, gid_t gid)
       : socket_(socket), pid_(pid), uid_(uid), gid_(gid) {}
 
@@ -56,8 +61,9 @@ using HttpHandler = std::function<HttpResponse(const HttpRequest&, const Caller&
 
 struct HttpServerOptions {
   std::filesystem::path socket;
-  mode_t mode = 0600;                // Of the socket: who may connect
-  std::size_t max_connections = 64;  // Those beyond are told to come back later
+  mode_t mode = 0600;                 // Of the socket: who may connect
+  std::optional<TcpAddress> network;  // Instead of the socket
+  std::size_t max_connections = 64;   // Those beyond are told to come back later
   std::size_t max_body = 1U << 20U;
   std::chrono::milliseconds patience = std::chrono::seconds(10);  // For one message to arrive
 };
@@ -71,6 +77,9 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
+  // On the network: the port that it has.
+  [[nodiscard]] std::uint16_t port() const;
+
  private:
   class Impl;
   explicit HttpServer(std::unique_ptr<Impl> impl);
@@ -80,6 +89,9 @@ class HttpServer {
 // One request on a connection of its own. kUnavailable when nobody listens there, kTimeout when no
 // answer came in time; without a time it waits as long as it takes.
 [[nodiscard]] Result<HttpResponse> http_request(const std::filesystem::path& socket,
+                                                const HttpRequest& request,
+                                                std::optional<std::chrono::milliseconds> timeout);
+[[nodiscard]] Result<HttpResponse> http_request(const TcpAddress& server,
                                                 const HttpRequest& request,
                                                 std::optional<std::chrono::milliseconds> timeout);
 

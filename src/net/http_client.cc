@@ -1,10 +1,13 @@
+#include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <utility>
+#include <vector>
 
 #include "net/http.h"
 
@@ -14,40 +17,39 @@ namespace {
 namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
-using Protocol = asio::local::stream_protocol;
+using Protocol = asio::generic::stream_protocol;
 
 constexpr std::size_t kMaxAnswer = 64U << 20U;
 
-Error to_error(const boost::system::error_code& code, const std::filesystem::path& socket) {
+Error to_error(const boost::system::error_code& code, const std::string& where) {
   if (code == beast::error::timeout) {
-    return {ErrorCode::kTimeout,
-            fmt::format("divvyd at {} did not answer in time", socket.string())};
+    return {ErrorCode::kTimeout, fmt::format("divvyd at {} did not answer in time", where)};
   }
   if (code == boost::system::errc::permission_denied) {
     return {ErrorCode::kPermissionDenied,
-            fmt::format("you may not speak with the divvyd at {}", socket.string())};
+            fmt::format("you may not speak with the divvyd at {}", where)};
   }
   return {ErrorCode::kUnavailable,
-          fmt::format("no divvyd answers at {}: {}", socket.string(), code.message())};
+          fmt::format("no divvyd answers at {}: {}", where, code.message())};
 }
 
-}  // namespace
-
-Result<HttpResponse> http_request(const std::filesystem::path& socket, const HttpRequest& request,
-                                  std::optional<std::chrono::milliseconds> timeout) {
+Result<HttpResponse> exchange(const std::vector<Protocol::endpoint>& endpoints,
+                              const std::string& where, const HttpRequest& request,
+                              std::optional<std::chrono::milliseconds> timeout) {
   try {
     asio::io_context context(1);
     beast::basic_stream<Protocol> stream(context);
     boost::system::error_code code;
-    const std::string path = socket.string();
-    if (path.size() >= sizeof(sockaddr_un::sun_path)) {
-      return err(ErrorCode::kInvalidArgument, "the socket path {} is too long", path);
+    for (const Protocol::endpoint& endpoint : endpoints) {
+      stream.socket().close(code);
+      code = stream.socket().connect(endpoint, code);
+      if (!code) break;
     }
-    code = stream.socket().connect(Protocol::endpoint(path), code);
-    if (code) return err(to_error(code, socket));
+    if (code) return err(to_error(code, where));
 
-    http::request<http::string_body> message(http::string_to_verb(request.method), request.path,
-                                             11);
+    const std::string target =
+        request.query.empty() ? request.path : request.path + "?" + request.query;
+    http::request<http::string_body> message(http::string_to_verb(request.method), target, 11);
     message.set(http::field::host, "divvyd");
     message.set(http::field::content_type, "application/json");
     message.body() = request.body;
@@ -70,15 +72,38 @@ Result<HttpResponse> http_request(const std::filesystem::path& socket, const Htt
                        [&](boost::system::error_code read, std::size_t) { code = read; });
     });
     context.run();
-    if (code) return err(to_error(code, socket));
+    if (code) return err(to_error(code, where));
     HttpResponse answer;
     answer.status = static_cast<int>(parser.get().result_int());
     answer.content_type = std::string(parser.get()[http::field::content_type]);
     answer.body = std::move(parser.get().body());
     return answer;
   } catch (const std::exception& error) {
-    return err(ErrorCode::kInternal, "the request to {} failed: {}", socket.string(), error.what());
+    return err(ErrorCode::kInternal, "the request to {} failed: {}", where, error.what());
   }
+}
+
+}  // namespace
+
+Result<HttpResponse> http_request(const std::filesystem::path& socket, const HttpRequest& request,
+                                  std::optional<std::chrono::milliseconds> timeout) {
+  const std::string path = socket.string();
+  if (path.size() >= sizeof(sockaddr_un::sun_path)) {
+    return err(ErrorCode::kInvalidArgument, "the socket path {} is too long", path);
+  }
+  return exchange({asio::local::stream_protocol::endpoint(path)}, path, request, timeout);
+}
+
+Result<HttpResponse> http_request(const TcpAddress& server, const HttpRequest& request,
+                                  std::optional<std::chrono::milliseconds> timeout) {
+  TcpAddress address = server;
+  if (address.host.empty()) address.host = "localhost";
+  DIVVY_TRY(found, resolve(address));
+  std::vector<Protocol::endpoint> endpoints;
+  for (const SocketAddress& one : found) {
+    endpoints.emplace_back(one.get(), one.size, IPPROTO_TCP);
+  }
+  return exchange(endpoints, to_string(address), request, timeout);
 }
 
 }  // namespace divvy::net

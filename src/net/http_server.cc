@@ -1,11 +1,10 @@
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <cerrno>
@@ -17,6 +16,7 @@
 
 #include "base/log.h"
 #include "net/http.h"
+#include "net/listener.h"
 
 namespace divvy::net {
 namespace {
@@ -24,7 +24,7 @@ namespace {
 namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
-using Protocol = asio::local::stream_protocol;
+using Protocol = asio::generic::stream_protocol;
 using Stream = beast::basic_stream<Protocol>;
 
 }  // namespace
@@ -52,14 +52,17 @@ Caller::Wait Caller::wait_for(int fd, std::chrono::milliseconds timeout) const {
 
 class HttpServer::Impl {
  public:
-  Impl(HttpServerOptions options, HttpHandler handler)
-      : options_(std::move(options)), handler_(std::move(handler)), acceptor_(context_) {}
+  Impl(HttpServerOptions options, HttpHandler handler, Listener listener)
+      : options_(std::move(options)),
+        handler_(std::move(handler)),
+        listener_(std::move(listener)),
+        acceptor_thread_([this] { accept_all(); }) {}
 
   ~Impl() {
     stopping_ = true;
     // A blocked accept ends when its socket is shut down, and so do readers and waiters.
-    ::shutdown(acceptor_.native_handle(), SHUT_RDWR);
-    if (acceptor_thread_.joinable()) acceptor_thread_.join();
+    listener_.stop();
+    acceptor_thread_.join();
     {
       const std::lock_guard lock(mutex_);
       for (const Session& session : sessions_) ::shutdown(session.socket, SHUT_RDWR);
@@ -67,30 +70,7 @@ class HttpServer::Impl {
     for (Session& session : sessions_) session.thread.join();
   }
 
-  Status open() {
-    boost::system::error_code code;
-    const std::string path = options_.socket.string();
-    if (path.size() >= sizeof(sockaddr_un::sun_path)) {
-      return err(ErrorCode::kInvalidArgument,
-                 "the socket path {} is longer than {} characters; choose a shorter run directory",
-                 path, sizeof(sockaddr_un::sun_path) - 1);
-    }
-    ::unlink(path.c_str());
-    code = acceptor_.open(Protocol(), code);
-    if (!code) {
-      ::fchmod(acceptor_.native_handle(), options_.mode);
-      code = acceptor_.bind(Protocol::endpoint(path), code);
-    }
-    if (!code && ::chmod(path.c_str(), options_.mode) != 0) {
-      code = boost::system::error_code(errno, boost::system::system_category());
-    }
-    if (!code) code = acceptor_.listen(asio::socket_base::max_listen_connections, code);
-    if (code) {
-      return err(ErrorCode::kIo, "the socket {} could not be made: {}", path, code.message());
-    }
-    acceptor_thread_ = std::thread([this] { accept_all(); });
-    return {};
-  }
+  [[nodiscard]] std::uint16_t port() const { return listener_.port(); }
 
  private:
   struct Session {
@@ -101,25 +81,24 @@ class HttpServer::Impl {
 
   void accept_all() {
     while (!stopping_) {
-      boost::system::error_code code;
-      Protocol::socket socket(context_);
-      code = acceptor_.accept(socket, code);
-      if (stopping_) return;
-      if (code) {
+      const Result<int> accepted = listener_.accept();
+      if (stopping_) {
+        if (accepted) ::close(*accepted);
+        return;
+      }
+      if (!accepted) {
         // Out of descriptors, most probably; they come back as sessions end.
-        log_warning("connection not accepted", {{"reason", code.message()}});
+        log_warning("connection not accepted", {{"reason", accepted.error().message}});
         wait_for_a_session_to_end();
         continue;
       }
+      const int fd = *accepted;
       const std::lock_guard lock(mutex_);
       remove_finished();
       if (sessions_.size() >= options_.max_connections) {
-        refuse(socket);
+        refuse(fd);
         continue;
       }
-      // Two owners of one socket would close it twice: the session gets the descriptor alone.
-      const int fd = socket.release(code);
-      if (code || fd < 0) continue;
       Session& session = sessions_.emplace_back();
       session.socket = fd;
       session.thread = std::thread([this, fd, &session] {
@@ -133,10 +112,11 @@ class HttpServer::Impl {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
 
-  void refuse(Protocol::socket& socket) {
+  static void refuse(int fd) {
     constexpr std::string_view kBusy =
         "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-    (void)::send(socket.native_handle(), kBusy.data(), kBusy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)::send(fd, kBusy.data(), kBusy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    ::close(fd);
   }
 
   void remove_finished() {
@@ -159,9 +139,12 @@ class HttpServer::Impl {
 
   // The whole life of one connection. `fd` stays ours.
   void serve(int fd) {
-    ucred peer{};
+    ucred peer{0, Caller::kNobody, Caller::kNobody};
     socklen_t size = sizeof peer;
-    if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return;
+    // The kernel vouches for nobody on the network.
+    if (!listener_.network() && ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+      return;
+    }
     const Caller caller(fd, peer.pid, peer.uid, peer.gid);
     try {
       // A context of its own, so that reads and writes can time out while the handler simply
@@ -169,7 +152,8 @@ class HttpServer::Impl {
       asio::io_context context(1);
       Stream stream(context);
       boost::system::error_code code;
-      code = stream.socket().assign(Protocol(), ::dup(fd), code);
+      const Protocol protocol(listener_.network() ? AF_INET6 : AF_UNIX, 0);
+      code = stream.socket().assign(protocol, ::dup(fd), code);
       if (code) return;
       beast::flat_buffer buffer(options_.max_body + 65536);
       while (!stopping_ && exchange(context, stream, buffer, caller)) {
@@ -230,12 +214,11 @@ class HttpServer::Impl {
 
   const HttpServerOptions options_;
   const HttpHandler handler_;
-  asio::io_context context_;
-  Protocol::acceptor acceptor_;
-  std::thread acceptor_thread_;
+  const Listener listener_;
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;
   std::list<Session> sessions_;  // Guarded by mutex_
+  std::thread acceptor_thread_;  // Last: it uses all of the above
 };
 
 HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -243,9 +226,12 @@ HttpServer::~HttpServer() = default;
 
 Result<std::unique_ptr<HttpServer>> HttpServer::create(HttpServerOptions options,
                                                        HttpHandler handler) {
-  auto impl = std::make_unique<Impl>(std::move(options), std::move(handler));
-  DIVVY_CHECK_OK(impl->open());
+  DIVVY_TRY(listener, options.network ? Listener::on_network(*options.network)
+                                      : Listener::on_path(options.socket, options.mode));
+  auto impl = std::make_unique<Impl>(std::move(options), std::move(handler), std::move(listener));
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
 }
+
+std::uint16_t HttpServer::port() const { return impl_->port(); }
 
 }  // namespace divvy::net
