@@ -34,6 +34,7 @@ struct Typed {
   std::optional<fs::path> config;
   std::optional<fs::path> run;
   std::optional<fs::path> state;
+  std::optional<std::string> metrics;
   std::optional<std::string> log_level;
   bool log_json = false;
   bool background = false;
@@ -49,11 +50,15 @@ bool is_set(const char* variable) {
   return value != nullptr && *value != '\0';
 }
 
-// Where the file says nothing: root's daemon serves everybody, that of a user only the user.
-DaemonConfig defaults() {
+// Where the file says nothing: root's daemon serves everybody, that of a user only the user, and
+// only the one daemon of the machine takes the well-known port.
+DaemonConfig defaults(const Typed& typed) {
   DaemonConfig config;
   config.folders = {net::run_folder(), net::state_folder()};
   if (::geteuid() != 0) config.socket.mode = 0600;
+  if (typed.run.value_or(config.folders.run) != net::system_run_folder()) {
+    config.metrics.address.clear();
+  }
   return config;
 }
 
@@ -68,6 +73,7 @@ config::LiveConfig::Override overrides(const Typed& typed, std::optional<LogLeve
     if (typed.state) config.folders.state = *typed.state;
     config.folders.run = fs::absolute(config.folders.run);
     config.folders.state = fs::absolute(config.folders.state);
+    if (typed.metrics) config.metrics.address = *typed.metrics == "off" ? "" : *typed.metrics;
     if (level) config.log.level = *level;
     if (typed.log_json) config.log.json = true;
   };
@@ -87,8 +93,8 @@ int say(const Error& error) {
   return 2;
 }
 
-int check(const fs::path& file) {
-  const auto config = config::load_config(file, defaults());
+int check(const fs::path& file, const Typed& typed) {
+  const auto config = config::load_config(file, defaults(typed));
   if (!config) return say(config.error());
   std::cout << file.string() << ": fine\n";
   return 0;
@@ -115,6 +121,10 @@ void describe(CLI::App& app, Typed& typed) {
   app.add_flag("--background", typed.background,
                "Go on in the background once ready; the log is divvyd.log in the state folder");
   app.add_flag("--foreground", typed.foreground, "Stay and log to standard error (the default)");
+  app.add_option("--metrics", typed.metrics,
+                 "Serve metrics for Prometheus on ADDRESS:PORT, or \"off\" (default: :9400 for the "
+                 "daemon in /run/divvy, off for others)")
+      ->type_name("ADDRESS");
   app.add_option("--log-level", typed.log_level, "debug, info, warning, error or off")
       ->type_name("LEVEL");
   app.add_flag("--log-json", typed.log_json, "One JSON object per line of the log");
@@ -138,7 +148,7 @@ std::variant<DaemonOptions, int> parse_daemon_options(int argc, char** argv) {
   }
   const std::optional<fs::path> file = file_to_read(typed);
   if (typed.check) {
-    return check(typed.check_file.empty() ? file.value_or(kDefaultFile) : typed.check_file);
+    return check(typed.check_file.empty() ? file.value_or(kDefaultFile) : typed.check_file, typed);
   }
   std::optional<LogLevel> level;
   if (typed.log_level) {
@@ -146,7 +156,7 @@ std::variant<DaemonOptions, int> parse_daemon_options(int argc, char** argv) {
     if (!parsed) return say({ErrorCode::kInternal, parsed.error().message});
     level = *parsed;
   }
-  auto settings = config::LiveConfig::create(file, defaults(), overrides(typed, level));
+  auto settings = config::LiveConfig::create(file, defaults(typed), overrides(typed, level));
   if (!settings) return say(settings.error());
   if (typed.print) {
     std::cout << config::write_config(settings->now());

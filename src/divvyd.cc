@@ -6,11 +6,13 @@
 #include <string>
 #include <variant>
 
+#include "api/metrics.h"
 #include "api/node_routes.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon_loop.h"
 #include "daemon_options.h"
+#include "daemon_settings.h"
 #include "driver.h"
 #include "net/http.h"
 #include "net/local_paths.h"
@@ -20,6 +22,7 @@
 #include "node/keeper.h"
 #include "node/mps_mode.h"
 #include "node/privileges.h"
+#include "node/sampler_thread.h"
 #include "node/supervisor.h"
 #include "node/tenants.h"
 
@@ -27,11 +30,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace divvy;
-
-node::GpuMode default_mode(const config::DaemonConfig& config) {
-  return config.sharing.mode == config::SharingMode::kMps ? node::GpuMode::kMps
-                                                          : node::GpuMode::kTimeslice;
-}
 
 void on_mps_death(const model::GpuUuid& gpu, const Status& restarted) {
   if (restarted) {
@@ -76,6 +74,19 @@ Status serve(config::LiveConfig& settings, node::Background& background,
                                             .prepare_mps = node::prepare_mps(mps),
                                             .leave_mps = node::leave_mps(mps)}));
   mps.stop_unused();
+  node::SampleBoard samples;
+  const node::SamplerThread sampler(*library, samples, clock, config.health.sample_interval);
+  DIVVY_TRY(metrics_options, metrics_options_of(config));
+  const api::MetricsRoutes metrics({.tenants = *tenants,
+                                    .arbiter = arbiter,
+                                    .samples = samples,
+                                    .clock = clock,
+                                    .version = DIVVY_VERSION,
+                                    .health = {},
+                                    .ledger_writes = {},
+                                    .ledger_writable = {}},
+                                   metrics_options);
+  const auto metrics_server = api::serve_metrics(metrics, metrics_options);
   api::NodeRoutes routes(*tenants, DIVVY_VERSION);
   routes.set_default_mode(default_mode(config));
   net::HttpServerOptions server_options;

@@ -135,7 +135,11 @@ void Machine::TearDown() {
   fs::remove_all(folder_);
 }
 
-void Machine::start_daemon() { start_daemon_as({DIVVYD_PROGRAM}); }
+void Machine::start_daemon(const std::vector<std::string>& options) {
+  std::vector<std::string> command = {DIVVYD_PROGRAM};
+  command.insert(command.end(), options.begin(), options.end());
+  start_daemon_as(command);
+}
 
 void Machine::start_daemon_as(const std::vector<std::string>& command) {
   daemon_ = start(command, "divvyd");

@@ -57,7 +57,7 @@ class Machine : public ::testing::Test {
   void SetUp() override;
   void TearDown() override;
 
-  void start_daemon();
+  void start_daemon(const std::vector<std::string>& options = {});
   // Another one, or with options.
   void start_daemon_as(const std::vector<std::string>& command);
   // What the daemon that runs now has logged so far.

@@ -33,7 +33,7 @@ struct SocketConfig {
 };
 
 // Which label of the metrics has the machine's name: dcgm-exporter changed it in 2026.
-enum class HostnameLabel { kLowerCase, kUpperCase, kBoth };
+enum class HostnameLabel { kLowerCase, kBoth };
 
 struct MetricsConfig {
   std::string address = ":9400";  // Empty: not served

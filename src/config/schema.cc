@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr std::string_view kLevels[] = {"debug", "info", "warning", "error", "off"};
-constexpr std::string_view kLabels[] = {"hostname", "Hostname", "both"};
+constexpr std::string_view kLabels[] = {"hostname", "both"};
 constexpr std::string_view kModes[] = {"timeslice", "mps"};
 constexpr std::string_view kOnFailure[] = {"keep", "end"};
 
@@ -135,7 +135,7 @@ std::vector<Setting> make_table() {
   table.push_back(
       choice("metrics", "hostname_label", kRestart,
              "The label with the machine's name. dcgm-exporter called it Hostname until "
-             "2026 and calls it hostname since.",
+             "2026 and calls it hostname since; both writes it twice.",
              FIELD(metrics.hostname_label), kLabels));
 
   table.push_back(choice("sharing", "mode", kReload,

@@ -19,9 +19,11 @@ std::optional<fs::path> from_environment(const char* name) {
 
 }  // namespace
 
+fs::path system_run_folder() { return "/run/divvy"; }
+
 fs::path run_folder() {
   if (const auto named = from_environment("DIVVY_RUN_DIR")) return *named;
-  if (::geteuid() == 0) return "/run/divvy";
+  if (::geteuid() == 0) return system_run_folder();
   if (const auto session = from_environment("XDG_RUNTIME_DIR")) return *session / "divvy";
   return "/tmp/divvy-" + std::to_string(::geteuid());
 }

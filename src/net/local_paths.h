@@ -6,6 +6,8 @@
 
 namespace divvy::net {
 
+// The run folder of the machine's own daemon, which serves everybody.
+[[nodiscard]] std::filesystem::path system_run_folder();
 // DIVVY_RUN_DIR, else /run/divvy for root, else $XDG_RUNTIME_DIR/divvy, else /tmp/divvy-<uid>.
 [[nodiscard]] std::filesystem::path run_folder();
 // Where a command looks for the daemon: DIVVY_RUN_DIR, else the folder of root's daemon where this

@@ -1,0 +1,100 @@
+// A daemon's inside without a driver, for tests and benchmarks of the metrics: GPUs of
+// nvml::FakeLibrary, real tenants and a clock that stands still. Tenants have no processes unless
+// the test makes some.
+#pragma once
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "api/metrics.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "node/inventory.h"
+#include "node/keeper.h"
+#include "node/tenants.h"
+#include "nvml/fake_library.h"
+
+namespace divvy::testing {
+
+class MachineInside {
+ public:
+  explicit MachineInside(std::uint32_t gpus) : library(gpus) {
+    configure_log(LogLevel::kError, LogFormat::kText);
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "divvy-metrics-XXXXXX").string();
+    DIVVY_CHECK(::mkdtemp(pattern.data()) != nullptr, "no folder {}", pattern);
+    folder_ = pattern;
+    auto made = node::Tenants::create(
+        {.library = library,
+         .node =
+             node::take_inventory(library, {.pci_devices = "/nonexistent", .hostname = "node-a"})
+                 .value(),
+         .arbiter = arbiter,
+         .keeper = keeper_,
+         .clock = clock,
+         .run_folder = folder_,
+         .state_folder = folder_,
+         .prepare_mps = {},
+         .leave_mps = {}});
+    DIVVY_CHECK(made.has_value(), "{}", made.error().message);
+    tenants = *std::move(made);
+  }
+  ~MachineInside() {
+    tenants.reset();
+    std::filesystem::remove_all(folder_);
+  }
+  MachineInside(const MachineInside&) = delete;
+  MachineInside& operator=(const MachineInside&) = delete;
+
+  // A slice for this process.
+  void grant(const std::string& name, std::string_view share, const std::string& device = {}) {
+    node::Ask ask{.request = model::Request::parse(share).value(),
+                  .devices = {},
+                  .mode = node::GpuMode::kTimeslice,
+                  .tenant_class = node::TenantClass::kBatch,
+                  .name = name,
+                  .command = "train --password hunter2",
+                  .peer = {::getpid(), ::getuid(), ::getgid()}};
+    if (!device.empty()) ask.devices = {device};
+    const auto answer = tenants->grant(ask);
+    DIVVY_CHECK(answer && std::holds_alternative<node::Grant>(*answer), "{} was not granted", name);
+  }
+
+  // Asks every GPU once.
+  void sample() {
+    for (const model::Gpu& gpu : tenants->node().gpus()) {
+      samples.put(node::take_sample(library, nvml::Device{&library.gpu(gpu.index.value())},
+                                    gpu.index, *gpu.uuid, clock.wall_now()));
+    }
+  }
+
+  [[nodiscard]] api::MetricsSources sources() {
+    return {.tenants = *tenants,
+            .arbiter = arbiter,
+            .samples = samples,
+            .clock = clock,
+            .version = "1.2.3",
+            .health = {},
+            .ledger_writes = [this] { return ledger_writes.counts(); },
+            .ledger_writable = {}};
+  }
+
+  nvml::FakeLibrary library;
+  ManualClock clock;
+  node::SampleBoard samples;
+  node::Timings ledger_writes;
+
+ private:
+  node::Keeper keeper_ = node::Keeper::create().value();
+  std::filesystem::path folder_;
+
+ public:
+  node::Arbiter arbiter{clock, node::Arbiter::Drive::kCaller};
+  std::unique_ptr<node::Tenants> tenants;  // Last: uses all of the above
+};
+
+}  // namespace divvy::testing
