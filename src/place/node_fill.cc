@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "place/fit.h"
 
@@ -12,8 +12,6 @@ namespace divvy::place {
 namespace {
 
 constexpr std::uint16_t kWhole = Share::kWhole;
-// A sequence is made of stretches of so many requests, within each of which the largest come first.
-constexpr std::array<std::size_t, 3> kStretches{8, 24, 72};
 
 // The digits of `number` in this base, mirrored at the point: numbers in a row are spread evenly
 // between 0 and 1.
@@ -27,7 +25,10 @@ double mirrored(std::size_t number, std::size_t base) {
   return result;
 }
 
-double fraction(double value) { return value - std::floor(value); }
+// Of a number that is not negative.
+constexpr double fraction(double value) {
+  return value - static_cast<double>(static_cast<std::int64_t>(value));
+}
 
 // Where in a stretch the sequence begins to pick: different in each sequence, even over all of
 // them.
@@ -35,6 +36,71 @@ double offset(std::size_t sample, std::size_t samples, std::size_t stretch) {
   const double even = (static_cast<double>(sample) + 0.5) / static_cast<double>(samples);
   return stretch == 0 ? even : fraction(even + mirrored(sample, stretch + 1));
 }
+
+constexpr std::size_t kSequences = 64;
+
+// How far each sequence's CPUs are from the middle of the spread: evenly, and not in their order.
+constexpr std::array<double, kSequences> make_shifts() {
+  constexpr double kGolden = 0.6180339887;
+  std::array<double, kSequences> shifts{};
+  for (std::size_t m = 0; m < kSequences; ++m) {
+    shifts[m] = fraction(static_cast<double>(m) * kGolden) - 0.5;
+  }
+  return shifts;
+}
+constexpr std::array<double, kSequences> kShifts = make_shifts();
+
+// What is left on eight GPUs, in one register. Each is kUnit times the thousandths, plus its place,
+// so that no two are equal and the smallest one is a single one.
+using Eight [[gnu::vector_size(16)]] = std::int16_t;
+constexpr int kUnit = kMaxDevices;
+constexpr std::int16_t kWholeUnits = kUnit * kWhole;
+
+Eight smaller(Eight a, Eight b) { return a < b ? a : b; }
+Eight larger(Eight a, Eight b) { return a > b ? a : b; }
+
+// The smallest one, in every place; and the largest.
+template <typename Pick>
+Eight in_every_place(Eight of, const Pick& pick) {
+  of = pick(of, __builtin_shufflevector(of, of, 4, 5, 6, 7, 0, 1, 2, 3));
+  of = pick(of, __builtin_shufflevector(of, of, 2, 3, 0, 1, 6, 7, 4, 5));
+  return pick(of, __builtin_shufflevector(of, of, 1, 0, 3, 2, 5, 4, 7, 6));
+}
+
+// A node that is being filled with one sequence.
+template <std::size_t kVectors, std::size_t kBlocks>
+struct Run {
+  std::array<Eight, kVectors> rests{};
+  std::array<std::uint64_t, kBlocks> to_come{};  // ranks, by stretch and word
+  std::int32_t cpu = 0;
+  std::uint32_t most = 0;  // the largest rest of a GPU in use
+  // Wholly free GPUs. More places may say so: whole ones are handed out by counting.
+  std::uint32_t whole = 0;
+  std::uint32_t last = 0;    // the stretch and rank from which it took
+  std::uint32_t copies = 0;  // so many more of that are in the stretch
+
+  [[nodiscard]] std::uint32_t most_part() const {
+    Eight most_of{};
+    for (const Eight& eight : rests) most_of = larger(most_of, eight & (eight < kWholeUnits));
+    return static_cast<std::uint32_t>(in_every_place(most_of, larger)[0]) / kUnit;
+  }
+
+  // The part goes where the least is left, which is on a GPU in use if it fits on one.
+  void take(std::int32_t cpus, std::int16_t part, std::uint32_t wholes) {
+    cpu -= cpus;
+    const auto units = static_cast<std::int16_t>(kUnit * part);
+    Eight tightest = Eight{} + std::numeric_limits<std::int16_t>::max();
+    for (const Eight& eight : rests) {
+      tightest = smaller(tightest, eight >= units ? eight : tightest);
+    }
+    tightest = in_every_place(tightest, smaller);
+    for (Eight& eight : rests) eight -= units & (eight == tightest);
+    const unsigned opened =
+        static_cast<unsigned>(tightest[0] >= kWholeUnits) & static_cast<unsigned>(part != 0);
+    whole -= wholes + opened;
+    most = most_part();
+  }
+};
 
 }  // namespace
 
@@ -45,6 +111,7 @@ void NodeFill::prepare(std::span<const Kind> kinds, std::span<const Typical> typ
       Step step;
       double part;
       std::size_t place;  // in the list of typical asks
+      std::size_t rank;
     };
     std::vector<Usual> usual;
     Set& set = sets_[k];
@@ -54,174 +121,196 @@ void NodeFill::prepare(std::span<const Kind> kinds, std::span<const Typical> typ
       const Ask& ask = one.ask;
       if (ask.wants_gpu() && (ask.models >> kinds[k].model & 1) == 0) continue;
       const std::uint32_t size = ask.whole != 0 ? kWhole : part_size(ask, kinds[k].memory);
-      if (size > kWhole) continue;
+      if (size > kWhole || ask.whole > kMaxDevices) continue;
       Step step;
       step.cpu = static_cast<std::int32_t>(std::min<std::int64_t>(ask.cpu_milli, 1 << 30));
-      step.size = static_cast<std::uint16_t>(size);
-      step.count = static_cast<std::uint16_t>(ask.whole != 0 ? ask.whole : ask.wants_part());
-      usual.push_back({step, one.part, usual.size()});
-      if (!ask.wants_gpu()) continue;
-      set.least_cpu = std::min(set.least_cpu, ask.cpu_milli);
-      set.least_part = std::min(set.least_part, size);
+      // A part that is as large as a GPU needs one that is wholly free.
+      const bool all = ask.whole == 0 && size == kWhole;
+      step.whole = static_cast<std::uint16_t>(all ? 1 : ask.whole);
+      step.part = static_cast<std::int16_t>(step.whole != 0 ? 0 : size);
+      usual.push_back({step, one.part, usual.size(), 0});
+      if (usual.size() == kMostRanks) break;
+    }
+    for (const Usual& one : usual) {
+      if (one.step.share() == 0) continue;
+      set.least_cpu = std::min<std::int64_t>(set.least_cpu, one.step.cpu);
+      set.least_part = std::min(set.least_part, one.step.whole != 0 ? kWhole : one.step.share());
     }
     std::ranges::sort(usual, [](const Usual& a, const Usual& b) {
-      const int size_a = a.step.size * a.step.count;
-      const int size_b = b.step.size * b.step.count;
-      if (size_a != size_b) return size_a > size_b;
+      if (a.step.share() != b.step.share()) return a.step.share() > b.step.share();
       return a.step.cpu != b.step.cpu ? a.step.cpu > b.step.cpu : a.place < b.place;
     });
     double all = 0;
-    for (const Usual& one : usual) all += one.part;
-    set.steps.resize(kSamples * kLength, Step{.cpu = -1});
+    for (Usual& one : usual) {
+      all += one.part;
+      if (set.steps.empty() || set.steps.back() != one.step) set.steps.push_back(one.step);
+      one.rank = set.steps.size() - 1;
+    }
+    index(set);
     for (std::size_t m = 0; m < kSamples && all > 0; ++m) {
-      std::size_t place = m * kLength;
       for (std::size_t s = 0; s < kStretches.size(); ++s) {
+        const std::size_t block = (m * kStretches.size() + s) * set.words;
         // Of a stretch of everything that comes, those that may use this kind: evenly by quantiles.
         const double length = static_cast<double>(kStretches[s]) * all;
         std::size_t which = 0;
         double sum = usual[0].part;
         for (double x = offset(m, kSamples, s); x < length; x += 1) {
           while (sum <= x / length * all && which + 1 < usual.size()) sum += usual[++which].part;
-          set.steps[place++] = usual[which].step;
+          const std::size_t rank = usual[which].rank;
+          set.to_come[block + rank / 64] |= std::uint64_t{1} << (rank % 64);
+          ++set.copies[block * 64 + rank];
         }
       }
     }
-    index(set);
   }
 }
 
 void NodeFill::index(Set& set) {
-  std::vector<std::uint16_t> sizes;
+  std::vector<std::int32_t> parts;
   for (const Step& step : set.steps) {
-    if (step.cpu < 0) continue;
     set.cpus.push_back(step.cpu);
-    if (step.count == 1 && step.size < kWhole) sizes.push_back(step.size);
+    if (step.part != 0) parts.push_back(step.part);
+    set.most_whole = std::max<std::size_t>(set.most_whole, step.whole);
   }
   const auto sort_unique = [](auto& values) {
     std::ranges::sort(values);
     values.erase(std::ranges::unique(values).begin(), values.end());
   };
   sort_unique(set.cpus);
-  sort_unique(sizes);
-  // Levels are bytes: the largest ones are then taken together, which happens with hundreds of
-  // them.
-  if (set.cpus.size() > 250) set.cpus.resize(250);
-  if (sizes.size() > 250) sizes.resize(250);
-  set.part_levels = sizes.size() + 1;
+  sort_unique(parts);
+  const auto level_in = [](const std::vector<std::int32_t>& values, std::int64_t value) {
+    return static_cast<std::uint16_t>(std::ranges::upper_bound(values, value) - values.begin());
+  };
+  set.part_levels = parts.size() + 1;
   for (std::size_t part = 0; part <= kWhole; ++part) {
-    set.level_of_part[part] =
-        static_cast<std::uint8_t>(std::ranges::upper_bound(sizes, part) - sizes.begin());
+    set.level_of_part[part] = level_in(parts, static_cast<std::int64_t>(part));
   }
   const std::int64_t most = set.cpus.empty() ? 0 : set.cpus.back();
   set.level_of_cpu.resize(static_cast<std::size_t>(most / kCpuStep) + 2);
   for (std::size_t i = 0; i < set.level_of_cpu.size(); ++i) {
-    const auto cpu = static_cast<std::int32_t>(static_cast<std::int64_t>(i) * kCpuStep);
-    set.level_of_cpu[i] =
-        static_cast<std::uint8_t>(std::ranges::upper_bound(set.cpus, cpu) - set.cpus.begin());
+    set.level_of_cpu[i] = level_in(set.cpus, static_cast<std::int64_t>(i) * kCpuStep);
+    const std::size_t before = i == 0 ? 0 : set.level_of_cpu[i - 1];
+    set.cpus_in_step = std::max(set.cpus_in_step, set.level_of_cpu[i] - before);
   }
   const std::size_t cpu_levels = set.cpus.size() + 1;
-  set.parts.assign(kSamples * set.part_levels, {});
-  set.wholes.assign(kSamples * (kMaxDevices + 1), {});
-  set.by_cpu.assign(kSamples * cpu_levels, {});
-  for (std::size_t m = 0; m < kSamples; ++m) {
-    for (std::size_t i = 0; i < kLength; ++i) {
-      const Step& step = set.steps[m * kLength + i];
-      if (step.cpu < 0) continue;
-      if (step.size < kWhole) {
-        const std::size_t from = step.count == 0 ? 0 : set.level_of_part[step.size];
-        for (std::size_t level = from; level < set.part_levels; ++level) {
-          set.parts[m * set.part_levels + level].add(i);
-        }
-      } else {
-        for (std::size_t whole = step.count; whole <= kMaxDevices; ++whole) {
-          set.wholes[m * (kMaxDevices + 1) + whole].add(i);
-        }
-      }
-      for (std::size_t level = cpu_level(set, step.cpu); level < cpu_levels; ++level) {
-        set.by_cpu[m * cpu_levels + level].add(i);
-      }
+  const std::size_t gpu_levels = set.part_levels + set.most_whole;
+  // An end that no rest reaches: whoever looks for a level needs not look where the list ends.
+  set.cpus.push_back(std::numeric_limits<std::int32_t>::max());
+  set.words = std::bit_ceil(std::max<std::size_t>((set.steps.size() + 63) / 64, 1));
+  set.fit_gpus.assign(gpu_levels * set.words, 0);
+  set.fit_cpu.assign(cpu_levels * set.words, 0);
+  set.to_come.assign(kSamples * kStretches.size() * set.words, 0);
+  set.copies.assign(set.to_come.size() * 64, 0);
+  for (std::size_t rank = 0; rank < set.steps.size(); ++rank) {
+    const Step& step = set.steps[rank];
+    const std::uint64_t bit = std::uint64_t{1} << (rank % 64);
+    // Members without a GPU fit whatever is free on the GPUs.
+    const std::size_t from = step.whole != 0
+                                 ? set.part_levels - 1 + step.whole
+                                 : set.level_of_part[static_cast<std::size_t>(step.part)];
+    for (std::size_t level = from; level < gpu_levels; ++level) {
+      set.fit_gpus[level * set.words + rank / 64] |= bit;
+    }
+    for (std::size_t level = cpu_level(set, step.cpu); level < cpu_levels; ++level) {
+      set.fit_cpu[level * set.words + rank / 64] |= bit;
     }
   }
+  set.steps.resize(64 * set.words + 1);
 }
 
-std::size_t NodeFill::cpu_level(const Set& set, std::int64_t cpu) const {
+// Without a branch that depends on the amount: it could not be foreseen.
+std::size_t NodeFill::cpu_level(const Set& set, std::int64_t cpu) {
   const auto step = static_cast<std::size_t>(std::max<std::int64_t>(cpu, 0) / kCpuStep);
-  if (step >= set.level_of_cpu.size()) return set.cpus.size();
-  std::size_t level = set.level_of_cpu[step];
-  while (level < set.cpus.size() && set.cpus[level] <= cpu) ++level;
+  std::size_t level = set.level_of_cpu[std::min(step, set.level_of_cpu.size() - 1)];
+  for (std::size_t i = 0; i < set.cpus_in_step; ++i) level += set.cpus[level] <= cpu ? 1 : 0;
   return level;
 }
 
 double NodeFill::idle_after(std::size_t kind, std::int64_t cpu_milli, std::int64_t cpu_spread,
                             std::span<const std::uint16_t> free) const {
   const Set& set = sets_[kind];
-  constexpr double kGolden = 0.6180339887;
-  std::uint64_t idle = 0;
-  for (std::size_t m = 0; m < kSamples; ++m) {
-    const double shift = fraction(static_cast<double>(m) * kGolden) - 0.5;
-    const auto more = static_cast<std::int64_t>(shift * static_cast<double>(cpu_spread));
-    idle += fill_once(set, m, cpu_milli + more, free);
-  }
-  return static_cast<double>(idle) / static_cast<double>(kSamples);
+  const std::uint64_t idle = kSamples * std::accumulate(free.begin(), free.end(), std::uint64_t{0});
+  const std::uint64_t used = free.size() <= 8 ? taken<1>(set, cpu_milli, cpu_spread, free)
+                                              : taken<2>(set, cpu_milli, cpu_spread, free);
+  return static_cast<double>(idle - used) / static_cast<double>(kSamples);
 }
 
-std::uint32_t NodeFill::fill_once(const Set& set, std::size_t sample, std::int64_t cpu,
-                                  std::span<const std::uint16_t> free) const {
-  std::array<std::uint16_t, kMaxDevices> open{};  // GPUs of which a part is free
-  std::size_t opened = 0;
-  std::size_t whole = 0;
-  std::uint16_t most = 0;
-  std::uint32_t idle = 0;
-  for (const std::uint16_t left : free) {
-    idle += left;
-    if (left == kWhole) {
-      ++whole;
-    } else {
-      open[opened++] = left;
-      most = std::max(most, left);
-    }
+template <std::size_t kVectors>
+std::uint64_t NodeFill::taken(const Set& set, std::int64_t cpu_milli, std::int64_t cpu_spread,
+                              std::span<const std::uint16_t> free) {
+  return set.words == 1   ? taken<kVectors, 1>(set, cpu_milli, cpu_spread, free)
+         : set.words == 2 ? taken<kVectors, 2>(set, cpu_milli, cpu_spread, free)
+                          : taken<kVectors, 4>(set, cpu_milli, cpu_spread, free);
+}
+
+// A step of a sequence takes long only because each part of it waits for the one before. So all
+// sequences are filled at once, a step of each in turn, and without branches that depend on what is
+// placed: the processor then works on several of them at the same time.
+template <std::size_t kVectors, std::size_t kWords>
+std::uint64_t NodeFill::taken(const Set& set, std::int64_t cpu_milli, std::int64_t cpu_spread,
+                              std::span<const std::uint16_t> free) {
+  constexpr std::size_t kBlocks = kStretches.size() * kWords;
+  constexpr std::size_t kNothing = 64 * kWords;
+  using OneRun = Run<kVectors, kBlocks>;
+  OneRun start;
+  for (std::size_t i = 0; i < 8 * kVectors; ++i) {
+    const int left = i < free.size() ? free[i] : 0;
+    start.rests[i / 8][i % 8] = static_cast<std::int16_t>(kUnit * left + static_cast<int>(i));
+    if (left == kWhole) ++start.whole;
   }
-  const Positions* parts = &set.parts[sample * set.part_levels];
-  const Positions* wholes = &set.wholes[sample * (kMaxDevices + 1)];
-  const Positions* by_cpu = &set.by_cpu[sample * (set.cpus.size() + 1)];
-  const Step* steps = &set.steps[sample * kLength];
-  for (const bool second : {false, true}) {
-    const auto half = [second](const Positions& p) { return second ? p.second : p.first; };
-    std::uint64_t ahead = ~std::uint64_t{0};
-    for (;;) {
-      const std::size_t level = whole != 0 ? set.part_levels - 1 : set.level_of_part[most];
-      const std::uint64_t candidates =
-          (half(parts[level]) | half(wholes[whole])) & half(by_cpu[cpu_level(set, cpu)]) & ahead;
-      if (candidates == 0) break;
-      const int place = std::countr_zero(candidates);
-      ahead = place == 63 ? 0 : ~std::uint64_t{0} << (place + 1);
-      const Step& step = steps[(second ? 64 : 0) + place];
-      cpu -= step.cpu;
-      if (step.size == kWhole) {
-        whole -= step.count;
-        idle -= std::uint32_t{kWhole} * step.count;
-      } else if (step.count != 0) {
-        idle -= step.size;
-        std::size_t tightest = opened;
-        for (std::size_t i = 0; i < opened; ++i) {
-          const bool fits = open[i] >= step.size;
-          if (fits && (tightest == opened || open[i] < open[tightest])) tightest = i;
-        }
-        if (tightest == opened) {
-          --whole;
-          open[opened++] = kWhole;
-        }
-        const bool was_most = open[tightest] >= most;
-        open[tightest] = static_cast<std::uint16_t>(open[tightest] - step.size);
-        if (was_most) {
-          most = 0;
-          for (std::size_t i = 0; i < opened; ++i) most = std::max(most, open[i]);
-        }
+  start.most = start.most_part();
+  std::array<OneRun, kSamples> runs;
+  std::array<std::uint32_t, kSamples> going;  // those that may take something more
+  for (std::size_t m = 0; m < kSamples; ++m) {
+    OneRun& run = runs[m];
+    run = start;
+    const auto more = static_cast<std::int64_t>(kShifts[m] * static_cast<double>(cpu_spread));
+    run.cpu = static_cast<std::int32_t>(std::min<std::int64_t>(cpu_milli + more, 1 << 30));
+    for (std::size_t b = 0; b < kBlocks; ++b) run.to_come[b] = set.to_come[m * kBlocks + b];
+    going[m] = static_cast<std::uint32_t>(m);
+  }
+  std::uint64_t taken = 0;
+  std::size_t count = kSamples;
+  while (count != 0) {
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint32_t sample = going[i];
+      OneRun& run = runs[sample];
+      const std::size_t by_part = set.level_of_part[run.most];
+      const std::size_t by_whole =
+          set.part_levels - 1 + std::min<std::size_t>(run.whole, set.most_whole);
+      const std::size_t gpu_level = run.whole != 0 ? by_whole : by_part;
+      const std::uint64_t* fit_gpus = &set.fit_gpus[gpu_level * kWords];
+      const std::uint64_t* fit_cpu = &set.fit_cpu[cpu_level(set, run.cpu) * kWords];
+      std::uint64_t fitting = 0;
+      std::size_t block = 0;
+      for (std::size_t b = kBlocks; b-- != 0;) {
+        // What does not fit now never will again, so nothing before has to be skipped.
+        const std::uint64_t here = run.to_come[b] & fit_gpus[b % kWords] & fit_cpu[b % kWords];
+        block = here != 0 ? b : block;
+        fitting = here != 0 ? here : fitting;
       }
-      if (idle == 0 || cpu < set.least_cpu) return idle;
+      const bool found = fitting != 0;
+      const std::uint64_t lowest = fitting & -fitting;
+      const auto bit = static_cast<std::size_t>(std::countr_zero(fitting | std::uint64_t{1} << 63));
+      const Step& step = set.steps[found ? block % kWords * 64 + bit : kNothing];
+      const auto place = static_cast<std::uint32_t>(block * 64 + bit);
+      const std::uint32_t all = set.copies[sample * kBlocks * 64 + place];
+      run.copies = (place == run.last ? run.copies : all) - 1;
+      run.last = place;
+      run.to_come[block] &= ~(run.copies == 0 ? lowest : 0);
+      taken += step.share();
+      run.take(step.cpu, step.part, step.whole);
+      going[kept] = sample;
+      // Where there are too few CPUs or nothing large enough is free, no GPU is taken any more.
+      const unsigned open =
+          static_cast<unsigned>(run.whole != 0) | static_cast<unsigned>(run.most >= set.least_part);
+      const unsigned enough = static_cast<unsigned>(run.cpu >= set.least_cpu);
+      kept += static_cast<unsigned>(found) & open & enough;
     }
+    count = kept;
   }
-  return idle;
+  return taken;
 }
 
 }  // namespace divvy::place

@@ -44,42 +44,58 @@ class NodeFill {
 
  private:
   static constexpr std::size_t kSamples = 64;
-  static constexpr std::size_t kLength = 128;
+  // A sequence is made of stretches of so many requests, within each of which the largest come
+  // first.
+  static constexpr std::array<std::size_t, 3> kStretches{8, 24, 72};
+  // Different requests for one kind of GPU, at most: the rarest of more are left out.
+  static constexpr std::size_t kMostRanks = 256;
 
-  // Positions in a sequence.
-  struct Positions {
-    std::uint64_t first = 0;
-    std::uint64_t second = 0;
-    void add(std::size_t position) {
-      (position < 64 ? first : second) |= std::uint64_t{1} << (position % 64);
-    }
-  };
+  // What a request takes. Equal ones have one rank, the largest the lowest.
   struct Step {
     std::int32_t cpu = 0;
-    std::uint16_t size = 0;   // of each GPU, in thousandths
-    std::uint16_t count = 0;  // of GPUs
+    std::int16_t part = 0;    // of one GPU, in thousandths
+    std::uint16_t whole = 0;  // GPUs
+    friend bool operator==(const Step&, const Step&) = default;
+
+    [[nodiscard]] std::uint32_t share() const {
+      return static_cast<std::uint32_t>(part) + std::uint32_t{Share::kWhole} * whole;
+    }
   };
-  // The sequences for one kind of GPU. Which positions fit is told by three masks: by the largest
-  // part that is free, by the number of whole GPUs, and by the CPUs. The next one that is placed is
-  // the first position that is in all of them.
+  // The sequences for one kind of GPU. Because the largest come first within a stretch, it is told
+  // by the ranks that are in it and how often; so the next request that fits is found by three sets
+  // of ranks: those still to come, those that fit on the GPUs, and those for which there are CPUs.
+  // A set has a bit for each rank, in one or several words.
   struct Set {
     std::int64_t least_cpu = 0;
     std::uint32_t least_part = 0;
-    std::vector<std::int32_t> cpus;          // every amount that is asked for, ascending
-    std::vector<std::uint8_t> level_of_cpu;  // by steps of kCpuStep: how many of them are not above
-    std::array<std::uint8_t, Share::kWhole + 1> level_of_part{};
+    std::size_t words = 1;
+    std::vector<Step> steps;  // by rank, and after the last word of them one that takes nothing
+    std::vector<std::int32_t> cpus;           // every amount that is asked for, ascending
+    std::vector<std::uint16_t> level_of_cpu;  // by steps of kCpuStep: how many are not above
+    std::size_t cpus_in_step = 0;             // at most so many of them in one such step
+    // Levels of what is free on the GPUs: by the largest part as long as none is wholly free, then
+    // by the number of whole ones, of which more than are ever asked for make no difference.
+    std::array<std::uint16_t, Share::kWhole + 1> level_of_part{};
     std::size_t part_levels = 0;
-    std::vector<Step> steps;        // [sample][position]
-    std::vector<Positions> parts;   // [sample][level]; members without GPU are in all of them
-    std::vector<Positions> wholes;  // [sample][whole GPUs]
-    std::vector<Positions> by_cpu;  // [sample][level]
+    std::size_t most_whole = 0;
+    std::vector<std::uint64_t> fit_gpus;  // [level][word]
+    std::vector<std::uint64_t> fit_cpu;   // [level][word]
+    std::vector<std::uint64_t> to_come;   // [sample][stretch][word]
+    std::vector<std::uint8_t> copies;     // [sample][stretch][word][bit]
   };
   static constexpr std::int64_t kCpuStep = 64;
 
-  void index(Set& set);
-  [[nodiscard]] std::size_t cpu_level(const Set& set, std::int64_t cpu) const;
-  [[nodiscard]] std::uint32_t fill_once(const Set& set, std::size_t sample, std::int64_t cpu,
-                                        std::span<const std::uint16_t> free) const;
+  static void index(Set& set);
+  [[nodiscard]] static std::size_t cpu_level(const Set& set, std::int64_t cpu);
+  // Thousandths that all sequences together take.
+  template <std::size_t kVectors, std::size_t kWords>
+  [[nodiscard]] static std::uint64_t taken(const Set& set, std::int64_t cpu_milli,
+                                           std::int64_t cpu_spread,
+                                           std::span<const std::uint16_t> free);
+  template <std::size_t kVectors>
+  [[nodiscard]] static std::uint64_t taken(const Set& set, std::int64_t cpu_milli,
+                                           std::int64_t cpu_spread,
+                                           std::span<const std::uint16_t> free);
 
   std::vector<Set> sets_;
 };
