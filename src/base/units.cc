@@ -208,8 +208,10 @@ Result<Share> parse_share(std::string_view text) {
 
 Bytes portion(Bytes whole, Share share) {
   DIVVY_CHECK(share <= Share(Share::kWhole), "{} is more than one GPU", share);
-  return Bytes(
-      static_cast<std::uint64_t>(Uint128{whole.count()} * share.thousandths() / Share::kWhole));
+  // By thousands and what is left of them: nothing overflows, and no division of 128 bits.
+  const std::uint64_t thousands = whole.count() / Share::kWhole;
+  const std::uint64_t left = whole.count() % Share::kWhole;
+  return Bytes(thousands * share.thousandths() + left * share.thousandths() / Share::kWhole);
 }
 
 std::string to_string(Bytes bytes) {

@@ -67,27 +67,32 @@ Eight in_every_place(Eight of, const Pick& pick) {
   return pick(of, __builtin_shufflevector(of, of, 1, 0, 3, 2, 5, 4, 7, 6));
 }
 
-// A node that is being filled with one sequence.
-template <std::size_t kVectors, std::size_t kBlocks>
-struct Run {
-  std::array<Eight, kVectors> rests{};
-  std::array<std::uint64_t, kBlocks> to_come{};  // ranks, by stretch and word
-  std::int32_t cpu = 0;
-  std::uint32_t most = 0;  // the largest rest of a GPU in use
-  // Wholly free GPUs. More places may say so: whole ones are handed out by counting.
-  std::uint32_t whole = 0;
-  std::uint32_t last = 0;    // the stretch and rank from which it took
-  std::uint32_t copies = 0;  // so many more of that are in the stretch
+// What is left on the GPUs of a node that is being filled.
+template <std::size_t kVectors>
+struct Gpus {
+  std::array<Eight, kVectors> rests;
+  // Wholly free ones. More places may say so: whole GPUs are handed out by counting.
+  std::uint32_t whole;
 
-  [[nodiscard]] std::uint32_t most_part() const {
-    Eight most_of{};
-    for (const Eight& eight : rests) most_of = larger(most_of, eight & (eight < kWholeUnits));
-    return static_cast<std::uint32_t>(in_every_place(most_of, larger)[0]) / kUnit;
+  Gpus() = default;
+  explicit Gpus(std::span<const std::uint16_t> free) : whole(0) {
+    for (std::size_t i = 0; i < 8 * kVectors; ++i) {
+      const int left = i < free.size() ? free[i] : 0;
+      rests[i / 8][i % 8] = static_cast<std::int16_t>(kUnit * left + static_cast<int>(i));
+      if (left == kWhole) ++whole;
+    }
   }
 
-  // The part goes where the least is left, which is on a GPU in use if it fits on one.
-  void take(std::int32_t cpus, std::int16_t part, std::uint32_t wholes) {
-    cpu -= cpus;
+  // The largest rest of one in use, or above kWhole the number of whole ones.
+  [[nodiscard]] std::uint32_t most() const {
+    Eight part{};
+    for (const Eight& eight : rests) part = larger(part, eight & (eight < kWholeUnits));
+    const auto most_part = static_cast<std::uint32_t>(in_every_place(part, larger)[0]) / kUnit;
+    return whole != 0 ? kWhole + whole : most_part;
+  }
+
+  // A part goes where the least is left, which is on a GPU in use if it fits on one.
+  void take(std::int16_t part, std::uint32_t wholes) {
     const auto units = static_cast<std::int16_t>(kUnit * part);
     Eight tightest = Eight{} + std::numeric_limits<std::int16_t>::max();
     for (const Eight& eight : rests) {
@@ -95,10 +100,9 @@ struct Run {
     }
     tightest = in_every_place(tightest, smaller);
     for (Eight& eight : rests) eight -= units & (eight == tightest);
-    const unsigned opened =
-        static_cast<unsigned>(tightest[0] >= kWholeUnits) & static_cast<unsigned>(part != 0);
-    whole -= wholes + opened;
-    most = most_part();
+    const bool opened = tightest[0] >= kWholeUnits;
+    whole -=
+        wholes + static_cast<std::uint32_t>(static_cast<int>(opened) & static_cast<int>(part != 0));
   }
 };
 
@@ -128,16 +132,17 @@ void NodeFill::prepare(std::span<const Kind> kinds, std::span<const Typical> typ
       const bool all = ask.whole == 0 && size == kWhole;
       step.whole = static_cast<std::uint16_t>(all ? 1 : ask.whole);
       step.part = static_cast<std::int16_t>(step.whole != 0 ? 0 : size);
+      step.share = static_cast<std::uint32_t>(step.part) + std::uint32_t{kWhole} * step.whole;
       usual.push_back({step, one.part, usual.size(), 0});
       if (usual.size() == kMostRanks) break;
     }
     for (const Usual& one : usual) {
-      if (one.step.share() == 0) continue;
+      if (one.step.share == 0) continue;
       set.least_cpu = std::min<std::int64_t>(set.least_cpu, one.step.cpu);
-      set.least_part = std::min(set.least_part, one.step.whole != 0 ? kWhole : one.step.share());
+      set.least_part = std::min(set.least_part, one.step.whole != 0 ? kWhole : one.step.share);
     }
     std::ranges::sort(usual, [](const Usual& a, const Usual& b) {
-      if (a.step.share() != b.step.share()) return a.step.share() > b.step.share();
+      if (a.step.share != b.step.share) return a.step.share > b.step.share;
       return a.step.cpu != b.step.cpu ? a.step.cpu > b.step.cpu : a.place < b.place;
     });
     double all = 0;
@@ -167,10 +172,11 @@ void NodeFill::prepare(std::span<const Kind> kinds, std::span<const Typical> typ
 
 void NodeFill::index(Set& set) {
   std::vector<std::int32_t> parts;
+  std::size_t most_whole = 0;
   for (const Step& step : set.steps) {
     set.cpus.push_back(step.cpu);
     if (step.part != 0) parts.push_back(step.part);
-    set.most_whole = std::max<std::size_t>(set.most_whole, step.whole);
+    most_whole = std::max<std::size_t>(most_whole, step.whole);
   }
   const auto sort_unique = [](auto& values) {
     std::ranges::sort(values);
@@ -181,9 +187,11 @@ void NodeFill::index(Set& set) {
   const auto level_in = [](const std::vector<std::int32_t>& values, std::int64_t value) {
     return static_cast<std::uint16_t>(std::ranges::upper_bound(values, value) - values.begin());
   };
-  set.part_levels = parts.size() + 1;
-  for (std::size_t part = 0; part <= kWhole; ++part) {
-    set.level_of_part[part] = level_in(parts, static_cast<std::int64_t>(part));
+  for (std::size_t i = 0; i < set.level_of_gpus.size(); ++i) {
+    const std::size_t whole = i <= kWhole ? 0 : i - kWhole;
+    const std::size_t level =
+        level_in(parts, static_cast<std::int64_t>(i)) + std::min(whole, most_whole);
+    set.level_of_gpus[i] = static_cast<std::uint16_t>(level);
   }
   const std::int64_t most = set.cpus.empty() ? 0 : set.cpus.back();
   set.level_of_cpu.resize(static_cast<std::size_t>(most / kCpuStep) + 2);
@@ -193,10 +201,11 @@ void NodeFill::index(Set& set) {
     set.cpus_in_step = std::max(set.cpus_in_step, set.level_of_cpu[i] - before);
   }
   const std::size_t cpu_levels = set.cpus.size() + 1;
-  const std::size_t gpu_levels = set.part_levels + set.most_whole;
+  const std::size_t gpu_levels = parts.size() + 1 + most_whole;
   // An end that no rest reaches: whoever looks for a level needs not look where the list ends.
   set.cpus.push_back(std::numeric_limits<std::int32_t>::max());
   set.words = std::bit_ceil(std::max<std::size_t>((set.steps.size() + 63) / 64, 1));
+  set.want_gpus.assign(set.words, 0);
   set.fit_gpus.assign(gpu_levels * set.words, 0);
   set.fit_cpu.assign(cpu_levels * set.words, 0);
   set.to_come.assign(kSamples * kStretches.size() * set.words, 0);
@@ -204,18 +213,17 @@ void NodeFill::index(Set& set) {
   for (std::size_t rank = 0; rank < set.steps.size(); ++rank) {
     const Step& step = set.steps[rank];
     const std::uint64_t bit = std::uint64_t{1} << (rank % 64);
+    if (step.share != 0) set.want_gpus[rank / 64] |= bit;
     // Members without a GPU fit whatever is free on the GPUs.
-    const std::size_t from = step.whole != 0
-                                 ? set.part_levels - 1 + step.whole
-                                 : set.level_of_part[static_cast<std::size_t>(step.part)];
-    for (std::size_t level = from; level < gpu_levels; ++level) {
+    const std::size_t least =
+        step.whole != 0 ? kWhole + step.whole : static_cast<std::size_t>(step.part);
+    for (std::size_t level = set.level_of_gpus[least]; level < gpu_levels; ++level) {
       set.fit_gpus[level * set.words + rank / 64] |= bit;
     }
     for (std::size_t level = cpu_level(set, step.cpu); level < cpu_levels; ++level) {
       set.fit_cpu[level * set.words + rank / 64] |= bit;
     }
   }
-  set.steps.resize(64 * set.words + 1);
 }
 
 // Without a branch that depends on the amount: it could not be foreseen.
@@ -250,63 +258,63 @@ template <std::size_t kVectors, std::size_t kWords>
 std::uint64_t NodeFill::taken(const Set& set, std::int64_t cpu_milli, std::int64_t cpu_spread,
                               std::span<const std::uint16_t> free) {
   constexpr std::size_t kBlocks = kStretches.size() * kWords;
-  constexpr std::size_t kNothing = 64 * kWords;
-  using OneRun = Run<kVectors, kBlocks>;
-  OneRun start;
-  for (std::size_t i = 0; i < 8 * kVectors; ++i) {
-    const int left = i < free.size() ? free[i] : 0;
-    start.rests[i / 8][i % 8] = static_cast<std::int16_t>(kUnit * left + static_cast<int>(i));
-    if (left == kWhole) ++start.whole;
-  }
-  start.most = start.most_part();
-  std::array<OneRun, kSamples> runs;
-  std::array<std::uint32_t, kSamples> going;  // those that may take something more
+  struct Run {
+    Gpus<kVectors> gpus;
+    std::array<std::uint64_t, kBlocks> to_come;  // ranks, by stretch and word
+    std::int32_t cpu;
+    std::uint32_t next;    // what it takes next: a bit of those
+    std::uint32_t copies;  // so many more of that will be in the stretch then
+  };
+  // Whether anything more will take a GPU.
+  const auto find_next = [&set](Run& run, std::size_t sample) {
+    const std::uint64_t* fit_gpus = &set.fit_gpus[set.level_of_gpus[run.gpus.most()] * kWords];
+    const std::uint64_t* fit_cpu = &set.fit_cpu[cpu_level(set, run.cpu) * kWords];
+    std::uint64_t first = 0;
+    std::uint64_t wanted = 0;
+    std::size_t block = 0;
+    // What does not fit now never will again, so what was passed over needs no mark.
+    for (std::size_t b = kBlocks; b-- != 0;) {
+      const std::size_t word = b % kWords;
+      const std::uint64_t fitting = run.to_come[b] & fit_gpus[word] & fit_cpu[word];
+      wanted |= fitting & set.want_gpus[word];
+      block = fitting != 0 ? b : block;
+      first = fitting != 0 ? fitting : first;
+    }
+    const auto bit = static_cast<std::size_t>(std::countr_zero(first | std::uint64_t{1} << 63));
+    const auto next = static_cast<std::uint32_t>(block * 64 + bit);
+    const std::uint32_t all = set.copies[sample * kBlocks * 64 + next];
+    run.copies = (next == run.next ? run.copies : all) - 1;
+    run.next = next;
+    run.to_come[block] &= ~(std::uint64_t{run.copies == 0} << bit);
+    return wanted != 0;
+  };
+
+  std::array<std::uint32_t, kSamples> going;  // those that will take a GPU
+  std::size_t count = 0;
+  const Gpus<kVectors> gpus(free);
+  std::array<Run, kSamples> runs;
   for (std::size_t m = 0; m < kSamples; ++m) {
-    OneRun& run = runs[m];
-    run = start;
+    Run& run = runs[m];
     const auto more = static_cast<std::int64_t>(kShifts[m] * static_cast<double>(cpu_spread));
-    run.cpu = static_cast<std::int32_t>(std::min<std::int64_t>(cpu_milli + more, 1 << 30));
+    run.cpu = static_cast<std::int32_t>(std::clamp<std::int64_t>(cpu_milli + more, 0, 1 << 30));
     for (std::size_t b = 0; b < kBlocks; ++b) run.to_come[b] = set.to_come[m * kBlocks + b];
-    going[m] = static_cast<std::uint32_t>(m);
+    run.gpus = gpus;
+    run.next = kBlocks * 64;
+    going[count] = static_cast<std::uint32_t>(m);
+    count += find_next(run, m) ? 1 : 0;
   }
   std::uint64_t taken = 0;
-  std::size_t count = kSamples;
   while (count != 0) {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < count; ++i) {
       const std::uint32_t sample = going[i];
-      OneRun& run = runs[sample];
-      const std::size_t by_part = set.level_of_part[run.most];
-      const std::size_t by_whole =
-          set.part_levels - 1 + std::min<std::size_t>(run.whole, set.most_whole);
-      const std::size_t gpu_level = run.whole != 0 ? by_whole : by_part;
-      const std::uint64_t* fit_gpus = &set.fit_gpus[gpu_level * kWords];
-      const std::uint64_t* fit_cpu = &set.fit_cpu[cpu_level(set, run.cpu) * kWords];
-      std::uint64_t fitting = 0;
-      std::size_t block = 0;
-      for (std::size_t b = kBlocks; b-- != 0;) {
-        // What does not fit now never will again, so nothing before has to be skipped.
-        const std::uint64_t here = run.to_come[b] & fit_gpus[b % kWords] & fit_cpu[b % kWords];
-        block = here != 0 ? b : block;
-        fitting = here != 0 ? here : fitting;
-      }
-      const bool found = fitting != 0;
-      const std::uint64_t lowest = fitting & -fitting;
-      const auto bit = static_cast<std::size_t>(std::countr_zero(fitting | std::uint64_t{1} << 63));
-      const Step& step = set.steps[found ? block % kWords * 64 + bit : kNothing];
-      const auto place = static_cast<std::uint32_t>(block * 64 + bit);
-      const std::uint32_t all = set.copies[sample * kBlocks * 64 + place];
-      run.copies = (place == run.last ? run.copies : all) - 1;
-      run.last = place;
-      run.to_come[block] &= ~(run.copies == 0 ? lowest : 0);
-      taken += step.share();
-      run.take(step.cpu, step.part, step.whole);
+      Run& run = runs[sample];
+      const Step& step = set.steps[run.next % (64 * kWords)];
+      taken += step.share;
+      run.cpu -= step.cpu;
+      run.gpus.take(step.part, step.whole);
       going[kept] = sample;
-      // Where there are too few CPUs or nothing large enough is free, no GPU is taken any more.
-      const unsigned open =
-          static_cast<unsigned>(run.whole != 0) | static_cast<unsigned>(run.most >= set.least_part);
-      const unsigned enough = static_cast<unsigned>(run.cpu >= set.least_cpu);
-      kept += static_cast<unsigned>(found) & open & enough;
+      kept += find_next(run, sample) ? 1 : 0;
     }
     count = kept;
   }

@@ -55,11 +55,8 @@ class NodeFill {
     std::int32_t cpu = 0;
     std::int16_t part = 0;    // of one GPU, in thousandths
     std::uint16_t whole = 0;  // GPUs
+    std::uint32_t share = 0;  // both together, in thousandths
     friend bool operator==(const Step&, const Step&) = default;
-
-    [[nodiscard]] std::uint32_t share() const {
-      return static_cast<std::uint32_t>(part) + std::uint32_t{Share::kWhole} * whole;
-    }
   };
   // The sequences for one kind of GPU. Because the largest come first within a stretch, it is told
   // by the ranks that are in it and how often; so the next request that fits is found by three sets
@@ -69,19 +66,18 @@ class NodeFill {
     std::int64_t least_cpu = 0;
     std::uint32_t least_part = 0;
     std::size_t words = 1;
-    std::vector<Step> steps;  // by rank, and after the last word of them one that takes nothing
+    std::vector<Step> steps;                  // by rank
     std::vector<std::int32_t> cpus;           // every amount that is asked for, ascending
     std::vector<std::uint16_t> level_of_cpu;  // by steps of kCpuStep: how many are not above
     std::size_t cpus_in_step = 0;             // at most so many of them in one such step
-    // Levels of what is free on the GPUs: by the largest part as long as none is wholly free, then
-    // by the number of whole ones, of which more than are ever asked for make no difference.
-    std::array<std::uint16_t, Share::kWhole + 1> level_of_part{};
-    std::size_t part_levels = 0;
-    std::size_t most_whole = 0;
-    std::vector<std::uint64_t> fit_gpus;  // [level][word]
-    std::vector<std::uint64_t> fit_cpu;   // [level][word]
-    std::vector<std::uint64_t> to_come;   // [sample][stretch][word]
-    std::vector<std::uint8_t> copies;     // [sample][stretch][word][bit]
+    // Levels of what is free on the GPUs: by the largest part as long as none is wholly free, then,
+    // from Share::kWhole on, by the number of whole ones.
+    std::array<std::uint16_t, Share::kWhole + kMaxDevices + 1> level_of_gpus{};
+    std::vector<std::uint64_t> want_gpus;  // [word]
+    std::vector<std::uint64_t> fit_gpus;   // [level][word]
+    std::vector<std::uint64_t> fit_cpu;    // [level][word]
+    std::vector<std::uint64_t> to_come;    // [sample][stretch][word]
+    std::vector<std::uint8_t> copies;      // [sample][stretch][word][bit]
   };
   static constexpr std::int64_t kCpuStep = 64;
 

@@ -24,7 +24,7 @@ NodeGroups::NodeGroups(const Cluster& cluster, std::vector<std::int64_t> cpu_ste
 void NodeGroups::catch_up() {
   const std::size_t known = links_.size();
   if (known != cluster_.size()) links_.resize(cluster_.size());
-  if (each_alone() && groups_.size() != cluster_.size()) groups_.resize(cluster_.size());
+  if (each_alone() && size() != cluster_.size()) resize(cluster_.size());
   if (seen_ < cluster_.log_begin()) {
     for (std::uint32_t node = 0; node < cluster_.size(); ++node) look_at(NodeId(node));
   } else {
@@ -36,6 +36,14 @@ void NodeGroups::catch_up() {
   seen_ = cluster_.log_end();
 }
 
+void NodeGroups::resize(std::size_t groups) {
+  states_.resize(groups);
+  notes_.resize(groups);
+  heads_.resize(groups);
+  summaries_.resize(groups);
+  last_logged_.resize(groups);
+}
+
 void NodeGroups::look_at(NodeId node) {
   if (links_[node.value()].group != kEnd) detach(node.value());
   attach(node.value());
@@ -45,8 +53,7 @@ void NodeGroups::attach(std::uint32_t node) {
   const NodeState& state = cluster_.state(NodeId(node));
   GroupId id = node;
   if (each_alone()) {
-    groups_[id].state = state;
-    groups_[id].note = std::numeric_limits<float>::quiet_NaN();
+    states_[id] = state;
     touch(id, state.cpu_free);
   } else {
     const std::size_t step = step_of(state.cpu_free);
@@ -54,23 +61,21 @@ void NodeGroups::attach(std::uint32_t node) {
     const auto [found, is_new] = by_key_.try_emplace(key, 0);
     if (is_new) {
       if (free_.empty()) {
-        found->second = static_cast<GroupId>(groups_.size());
-        groups_.emplace_back();
+        found->second = static_cast<GroupId>(size());
+        resize(size() + 1);
       } else {
         found->second = free_.back();
         free_.pop_back();
       }
-      Group& group = groups_[found->second];
-      group.key = key;
-      group.note = std::numeric_limits<float>::quiet_NaN();
-      group.state = state;
-      group.state.cpu_free = cpu_steps_[step];
+      heads_[found->second].key = key;
+      states_[found->second] = state;
+      states_[found->second].cpu_free = cpu_steps_[step];
       touch(found->second, step + 1 < cpu_steps_.size() ? cpu_steps_[step + 1] - 1
                                                         : std::numeric_limits<std::int64_t>::max());
     }
     id = found->second;
   }
-  Group& group = groups_[id];
+  Head& group = heads_[id];
   Link& link = links_[node];
   link = {id, kEnd, group.first};
   if (group.first != kEnd) links_[group.first].previous = node;
@@ -80,7 +85,7 @@ void NodeGroups::attach(std::uint32_t node) {
 
 void NodeGroups::detach(std::uint32_t node) {
   const Link link = links_[node];
-  Group& group = groups_[link.group];
+  Head& group = heads_[link.group];
   if (link.previous == kEnd) {
     group.first = link.next;
   } else {
@@ -95,12 +100,25 @@ void NodeGroups::detach(std::uint32_t node) {
 }
 
 void NodeGroups::touch(GroupId id, std::int64_t cpu_most) {
-  if (summaries_.size() < groups_.size()) summaries_.resize(groups_.size());
-  const NodeState& state = groups_[id].state;
-  summaries_[id] = {cpu_most, static_cast<std::uint32_t>(log_end_), state.most_free,
-                    static_cast<std::uint8_t>(state.whole_count), cpu_most >= 0 && state.open};
+  const NodeState& state = states_[id];
+  summaries_[id] = {cpu_most, state.most_free, static_cast<std::uint8_t>(state.whole_count),
+                    cpu_most >= 0 && state.open};
+  notes_[id] = std::numeric_limits<float>::quiet_NaN();
+  last_logged_[id] = static_cast<std::uint32_t>(log_end_);
   log_[log_end_ & (kLogSize - 1)] = id;
   ++log_end_;
+}
+
+std::span<const GroupId> NodeGroups::changed_since(std::uint64_t entry) {
+  if (changed_.size() < log_end_ - entry) changed_.resize(log_end_ - entry);
+  std::size_t count = 0;
+  for (; entry != log_end_; ++entry) {
+    const GroupId group = log_[entry & (kLogSize - 1)];
+    // Without a branch: which entries are the last of their group cannot be foreseen.
+    changed_[count] = group;
+    count += last_logged_[group] == static_cast<std::uint32_t>(entry) ? 1 : 0;
+  }
+  return {changed_.data(), count};
 }
 
 std::size_t NodeGroups::step_of(std::int64_t cpu) const {

@@ -10,7 +10,7 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
+#include <span>
 #include <vector>
 
 #include <boost/unordered/unordered_flat_map.hpp>
@@ -32,14 +32,13 @@ class NodeGroups {
 
   [[nodiscard]] bool each_alone() const { return cpu_steps_.empty(); }
   // Numbers below this are in use or were.
-  [[nodiscard]] std::size_t size() const { return groups_.size(); }
-  [[nodiscard]] const NodeState& state(GroupId group) const { return groups_[group].state; }
+  [[nodiscard]] std::size_t size() const { return states_.size(); }
+  [[nodiscard]] const NodeState& state(GroupId group) const { return states_[group]; }
 
   // What rules most groups out, in one place of its own: it is looked at far more often than the
   // rest.
   struct Summary {
     std::int64_t cpu_most = 0;  // the most CPUs that a node in it can have free
-    std::uint32_t logged = 0;   // the end of the log at its last change, as far as it fits
     std::uint16_t most_free = 0;
     std::uint8_t whole_count = 0;
     bool open = false;  // there are nodes in it, and they take members
@@ -47,11 +46,11 @@ class NodeGroups {
   [[nodiscard]] const Summary& summary(GroupId group) const { return summaries_[group]; }
 
   // See NodeView::note.
-  [[nodiscard]] float* note(GroupId group) { return &groups_[group].note; }
+  [[nodiscard]] float* note(GroupId group) { return &notes_[group]; }
 
   // The nodes of a group, the one that came last first.
   static constexpr std::uint32_t kEnd = ~0U;
-  [[nodiscard]] std::uint32_t first(GroupId group) const { return groups_[group].first; }
+  [[nodiscard]] std::uint32_t first(GroupId group) const { return heads_[group].first; }
   [[nodiscard]] std::uint32_t next(std::uint32_t node) const { return links_[node].next; }
 
   // What changed: as in Cluster.
@@ -59,18 +58,14 @@ class NodeGroups {
     return log_end_ < kLogSize ? 0 : log_end_ - kLogSize;
   }
   [[nodiscard]] std::uint64_t log_end() const { return log_end_; }
-  [[nodiscard]] GroupId logged(std::uint64_t entry) const { return log_[entry & (kLogSize - 1)]; }
-  // The last entry of this group is this one.
-  [[nodiscard]] bool is_last(GroupId group, std::uint64_t entry) const {
-    return summaries_[group].logged == static_cast<std::uint32_t>(entry);
-  }
+  // The groups in the log from this entry on, each once, in the order of their last changes. Holds
+  // until the next call.
+  [[nodiscard]] std::span<const GroupId> changed_since(std::uint64_t entry);
 
  private:
   static constexpr std::uint64_t kLogSize = 1U << 16;
 
-  struct Group {
-    NodeState state;
-    float note = std::numeric_limits<float>::quiet_NaN();
+  struct Head {
     std::uint64_t key = 0;
     std::uint32_t first = kEnd;
     std::uint32_t count = 0;
@@ -81,6 +76,7 @@ class NodeGroups {
     std::uint32_t next = kEnd;
   };
 
+  void resize(std::size_t groups);
   void look_at(NodeId node);
   void attach(std::uint32_t node);
   void detach(std::uint32_t node);
@@ -90,12 +86,17 @@ class NodeGroups {
 
   const Cluster& cluster_;
   std::vector<std::int64_t> cpu_steps_;
-  std::vector<Group> groups_;
-  std::vector<Summary> summaries_;  // by group
-  std::vector<Link> links_;         // by node
+  // By group. Apart from each other, because they are looked at on different occasions.
+  std::vector<NodeState> states_;
+  std::vector<float> notes_;
+  std::vector<Head> heads_;
+  std::vector<Summary> summaries_;
+  std::vector<std::uint32_t> last_logged_;  // the last log entry, as far as it fits
+  std::vector<Link> links_;                 // by node
   std::vector<GroupId> free_;
   boost::unordered_flat_map<std::uint64_t, GroupId> by_key_;
   std::vector<GroupId> log_;
+  std::vector<GroupId> changed_;
   std::uint64_t log_end_ = 0;
   std::uint64_t seen_ = 0;  // of the cluster's log
 };

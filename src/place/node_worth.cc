@@ -67,7 +67,6 @@ void NodeWorth::prepare(const Cluster& cluster, const Workload& given) {
   shapes_.clear();
   rows_.clear();
   cells_.clear();
-  remembered_ = 0;
   for (std::size_t i = 0; i <= Share::kWhole; ++i) {
     // Told apart to the hundredth: finer differences do not matter and would make every state new.
     hash_of_free_[i] = i < 10 ? 0 : scramble(i / 10);
@@ -146,48 +145,46 @@ double NodeWorth::work_out(const OfShape& shape, std::size_t cell, const Free& f
   return cost - kSeveralWeight * room;
 }
 
-NodeWorth::Key NodeWorth::key_of(const OfShape& shape, std::int64_t cpu_milli,
-                                 const Free& free) const {
-  Key key{shape.key, 0, std::nullopt};
-  std::uint32_t idle = 0;
+NodeWorth::Key NodeWorth::key_of(ShapeId shape_id, std::int64_t cpu_milli, const Free& free) const {
+  const OfShape& shape = shapes_[shape_id];
+  Key key;
+  key.row = shape.key;
   std::uint16_t most = 0;
   for (std::size_t i = 0; i < shape.devices; ++i) {
     key.row += hash_of_free_[free[i]];
-    idle += free[i];
+    key.idle += free[i];
     most = std::max(most, free[i]);
   }
-  if (most < fill_.least_part(shape.kind) || cpu_milli < fill_.least_cpu(shape.kind)) {
-    key.lost = static_cast<float>(idle);
-  }
-  const auto cell = static_cast<std::size_t>(std::max<std::int64_t>(cpu_milli, 0) / shape.step);
-  key.cell = std::min(cell, kCells - 1);
+  key.lost = most < fill_.least_part(shape.kind) || cpu_milli < fill_.least_cpu(shape.kind);
+  const std::int64_t cell = std::max<std::int64_t>(cpu_milli, 0) / shape.step;
+  key.cell = static_cast<std::uint32_t>(std::min<std::int64_t>(cell, kCells - 1));
   return key;
 }
 
-float NodeWorth::cost(ShapeId shape_id, std::int64_t cpu_milli, const Free& free) {
-  const OfShape& shape = shapes_[shape_id];
-  const Key key = key_of(shape, cpu_milli, free);
-  if (key.lost) return *key.lost;
-  const auto [found, is_new] =
-      rows_.try_emplace(key.row, static_cast<std::uint32_t>(cells_.size()));
-  if (is_new) cells_.emplace_back().fill(kUnknown);
-  std::int16_t& remembered = cells_[found->second][key.cell];
+void NodeWorth::prefetch_cell(Key& key) const {
+  key.at = rows_.find(key.row);
+  if (key.at != RowIndex::kNowhere) __builtin_prefetch(&cells_[key.at].cells[key.cell]);
+}
+
+float NodeWorth::cost(ShapeId shape_id, Key key, const Free& free) {
+  if (key.lost) return static_cast<float>(key.idle);
+  if (key.at == RowIndex::kNowhere) key.at = rows_.find_or_add(key.row);
+  if (key.at == cells_.size()) cells_.emplace_back().cells.fill(kUnknown);
+  std::int16_t& remembered = cells_[key.at].cells[key.cell];
   if (remembered == kUnknown) {
-    const double cost = std::clamp(work_out(shape, key.cell, free), -kMostCost, kMostCost);
+    const double cost =
+        std::clamp(work_out(shapes_[shape_id], key.cell, free), -kMostCost, kMostCost);
     remembered = static_cast<std::int16_t>(std::lround(2 * cost));
-    ++remembered_;
   }
   return static_cast<float>(remembered) / 2;
 }
 
-std::optional<NodeWorth::Known> NodeWorth::known(ShapeId shape_id, std::int64_t cpu_milli,
-                                                 const Free& free) const {
-  const OfShape& shape = shapes_[shape_id];
-  const Key key = key_of(shape, cpu_milli, free);
-  if (key.lost) return Known{*key.lost, true};
-  const auto found = rows_.find(key.row);
-  if (found == rows_.end()) return std::nullopt;
-  const Row& row = cells_[found->second];
+std::optional<NodeWorth::Known> NodeWorth::known(Key& key) const {
+  if (key.lost) return Known{static_cast<float>(key.idle), true};
+  // It may have come since it was looked up.
+  if (key.at == RowIndex::kNowhere) key.at = rows_.find(key.row);
+  if (key.at == RowIndex::kNowhere) return std::nullopt;
+  const auto& row = cells_[key.at].cells;
   const auto half = [](int twice) { return static_cast<float>(twice) / 2; };
   if (row[key.cell] != kUnknown) return Known{half(row[key.cell]), true};
   for (std::size_t step = 1; step <= kReach; ++step) {
@@ -199,7 +196,5 @@ std::optional<NodeWorth::Known> NodeWorth::known(ShapeId shape_id, std::int64_t 
   }
   return std::nullopt;
 }
-
-std::size_t NodeWorth::bytes() const { return cells_.capacity() * sizeof(Row) + rows_.size() * 32; }
 
 }  // namespace divvy::place

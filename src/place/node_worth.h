@@ -4,7 +4,11 @@
 // state are worth the same.
 //
 // Where only a guess is wanted, what is remembered for the same GPUs with a few CPUs more or less
-// will do: most nodes that are looked at do not win. Used by one thread.
+// will do: most nodes that are looked at do not win.
+//
+// What is remembered does not fit into the near caches. So a state is made into a key first, and
+// whoever has many of them asks for all their memory before the first is looked at. Used by one
+// thread.
 #pragma once
 
 #include <array>
@@ -12,10 +16,9 @@
 #include <optional>
 #include <vector>
 
-#include <boost/unordered/unordered_flat_map.hpp>
-
 #include "place/cluster.h"
 #include "place/node_fill.h"
+#include "place/row_index.h"
 #include "place/workload.h"
 
 namespace divvy::place {
@@ -26,28 +29,41 @@ class NodeWorth {
 
   using Free = std::array<std::uint16_t, kMaxDevices>;
 
-  // Of a node of this shape with so many CPUs and so much free on its GPUs.
-  [[nodiscard]] float cost(ShapeId shape, std::int64_t cpu_milli, const Free& free);
+  // Which state: a node of a shape with so many CPUs and so much free on its GPUs.
+  struct Key {
+    std::uint64_t row = 0;
+    std::uint32_t cell = 0;
+    std::uint32_t at = RowIndex::kNowhere;  // the row's number as far as it was looked up
+    // Nothing usual fits any more: what is idle stays idle.
+    bool lost = false;
+    std::uint32_t idle = 0;
+  };
+  [[nodiscard]] Key key_of(ShapeId shape, std::int64_t cpu_milli, const Free& free) const;
+
+  // Ask for the memory in which it is remembered: first the one, for all keys, then the other.
+  void prefetch_row(const Key& key) const { rows_.prefetch(key.row); }
+  void prefetch_cell(Key& key) const;
+
+  // What the key's state costs; `free` is that of the key.
+  [[nodiscard]] float cost(ShapeId shape, Key key, const Free& free);
   // What is remembered of that, or of the same GPUs with a few CPUs more or less.
   struct Known {
     float cost = 0;
     bool exact = false;
   };
-  [[nodiscard]] std::optional<Known> known(ShapeId shape, std::int64_t cpu_milli,
-                                           const Free& free) const;
+  [[nodiscard]] std::optional<Known> known(Key& key) const;
 
   // How much more nodes of this shape are wanted than there are: the sum, over the usual asks that
   // they can host, of an ask's part of the demand over the part of the GPUs that can host it.
   [[nodiscard]] float scarcity(ShapeId shape) const { return shapes_[shape].scarcity; }
 
-  [[nodiscard]] std::size_t remembered() const { return remembered_; }
-  [[nodiscard]] std::size_t bytes() const;
-
  private:
   // Free CPUs are told apart by so many equal steps.
   static constexpr std::size_t kCells = 64;
   // In halves: an array of floats would not stay in the caches.
-  using Row = std::array<std::int16_t, kCells>;
+  struct alignas(64) Row {
+    std::array<std::int16_t, kCells> cells;
+  };
 
   struct OfShape {
     std::uint8_t devices = 0;
@@ -66,13 +82,6 @@ class NodeWorth {
   };
 
   void learn_loads(const Cluster& cluster, const std::vector<Typical>& all);
-  struct Key {
-    std::uint64_t row = 0;
-    std::size_t cell = 0;
-    // Nothing usual fits any more: what is idle stays idle.
-    std::optional<float> lost;
-  };
-  [[nodiscard]] Key key_of(const OfShape& shape, std::int64_t cpu_milli, const Free& free) const;
   [[nodiscard]] double work_out(const OfShape& shape, std::size_t cell, const Free& free) const;
 
   NodeFill fill_;
@@ -80,9 +89,8 @@ class NodeWorth {
   std::vector<OfShape> shapes_;
   std::vector<Several> several_;
   std::array<std::uint64_t, Share::kWhole + 1> hash_of_free_{};
-  boost::unordered_flat_map<std::uint64_t, std::uint32_t> rows_;
-  std::vector<Row> cells_;
-  std::size_t remembered_ = 0;
+  RowIndex rows_;
+  std::vector<Row> cells_;  // by row
 };
 
 }  // namespace divvy::place

@@ -104,6 +104,10 @@ Offer Policy::offer(const NodeView& node, const Ask& ask) {
   return {choice, score(node, ask, choice)};
 }
 
+void Policy::offer_all(std::span<const NodeView> nodes, const Ask& ask, std::span<float> scores) {
+  for (std::size_t i = 0; i < nodes.size(); ++i) scores[i] = offer(nodes[i], ask).score;
+}
+
 void Policy::compare(const Ask& /*ask*/, std::span<Candidate> /*candidates*/) {}
 
 std::span<const PolicyInfo> policies() { return kPolicies; }

@@ -50,6 +50,10 @@ class Policy {
   // Both at once, for policies that find the GPUs by scoring them.
   [[nodiscard]] virtual Offer offer(const NodeView& node, const Ask& ask);
 
+  // The scores of several at once, in their order: a policy that looks up what it remembers can ask
+  // for all of that memory first.
+  virtual void offer_all(std::span<const NodeView> nodes, const Ask& ask, std::span<float> scores);
+
   // The same for a candidate that would win. A policy whose offers are guesses works it out here;
   // if that is less than what another one offers, that one is asked next.
   [[nodiscard]] virtual Offer settle(const NodeView& node, const Ask& ask) {

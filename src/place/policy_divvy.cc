@@ -18,6 +18,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "place/node_worth.h"
@@ -42,11 +43,32 @@ class DivvyPolicy final : public Policy {
   Choice choose(const NodeView& node, const Ask& ask) override { return settle(node, ask).choice; }
 
   float score(const NodeView& node, const Ask& ask, const Choice& choice) override {
-    return score_with(node, ask, choice, Care::kExact);
+    Way way = way_with(node, ask, choice);
+    return score_of(node, ask, way, Care::kExact);
   }
 
   Offer offer(const NodeView& node, const Ask& ask) override {
     return best(node, ask, Care::kGuess);
+  }
+
+  // Most of the time would go into waiting for what is remembered of the states, one by one.
+  void offer_all(std::span<const NodeView> nodes, const Ask& ask,
+                 std::span<float> scores) override {
+    constexpr std::size_t kAtOnce = 16;
+    std::array<Ways, kAtOnce> ways;
+    for (std::size_t from = 0; from < nodes.size(); from += kAtOnce) {
+      const std::size_t count = std::min(kAtOnce, nodes.size() - from);
+      for (std::size_t i = 0; i < count; ++i) {
+        ways[i] = ways_of(nodes[from + i], ask);
+        for (const Way& way : ways[i]) worth_.prefetch_row(way.key);
+      }
+      for (std::size_t i = 0; i < count; ++i) {
+        for (Way& way : ways[i]) worth_.prefetch_cell(way.key);
+      }
+      for (std::size_t i = 0; i < count; ++i) {
+        scores[from + i] = best_of(nodes[from + i], ask, ways[i], Care::kGuess).score;
+      }
+    }
   }
 
   Offer settle(const NodeView& node, const Ask& ask) override {
@@ -75,8 +97,23 @@ class DivvyPolicy final : public Policy {
   static constexpr std::size_t kWays = 40;
   static constexpr std::size_t kPartSteps = 21;
 
-  static std::size_t way_of(const NodeView& node, const Ask& ask, const Choice& choice,
-                            std::uint16_t left) {
+  // A way to put the ask on a node, and what is left then.
+  struct Way {
+    Choice choice;
+    std::uint32_t taken = 0;  // thousandths of a GPU
+    std::size_t kind = 0;     // of experience
+    NodeWorth::Free after{};
+    NodeWorth::Key key;
+  };
+  struct Ways {
+    std::array<Way, 2> ways;
+    std::size_t count = 0;
+    [[nodiscard]] Way* begin() { return ways.data(); }
+    [[nodiscard]] Way* end() { return ways.data() + count; }
+  };
+
+  static std::size_t kind_of(const NodeView& node, const Ask& ask, const Choice& choice,
+                             std::uint16_t left) {
     if (choice.part_device < 0) {
       const int whole = static_cast<int>(node.state.whole_count) - static_cast<int>(ask.whole);
       return kPartSteps + 1 + static_cast<std::size_t>(std::max(whole, 0));
@@ -84,52 +121,71 @@ class DivvyPolicy final : public Policy {
     return (node.state.whole >> choice.part_device & 1) != 0 ? kPartSteps : left / 50U;
   }
 
-  Experience& experience(const NodeView& node, const Ask& ask, std::size_t way) {
+  Experience& experience(const NodeView& node, const Ask& ask, std::size_t kind) {
     const std::size_t row = ask.number * shapes_ + node.state.shape;
     if (experience_.size() <= row * kWays + kWays)
       experience_.resize((row + shapes_) * kWays + kWays);
-    return experience_[row * kWays + std::min(way, kWays - 1)];
+    return experience_[row * kWays + std::min(kind, kWays - 1)];
   }
 
   float worth_before(const NodeView& node, Care care) {
     if (node.note != nullptr && !std::isnan(*node.note)) return *node.note;
+    const NodeState& state = node.state;
+    NodeWorth::Key key = worth_.key_of(state.shape, state.cpu_free, state.free);
     if (care == Care::kGuess) {
-      const auto known = worth_.known(node.state.shape, node.state.cpu_free, node.state.free);
+      const auto known = worth_.known(key);
       if (known && !known->exact) return known->cost;
     }
-    const float worth = worth_.cost(node.state.shape, node.state.cpu_free, node.state.free);
+    const float worth = worth_.cost(state.shape, key, state.free);
     if (node.note != nullptr) *node.note = worth;
     return worth;
   }
 
   // A guess is on the good side: one that wins is worked out before it is believed.
-  float worth_after(const NodeView& node, const Ask& ask, const NodeWorth::Free& free, float before,
-                    std::size_t way, Care care) {
-    const std::int64_t cpu = node.state.cpu_free - ask.cpu_milli;
-    Experience& seen = experience(node, ask, way);
+  float worth_after(const NodeView& node, const Ask& ask, Way& way, float before, Care care) {
+    Experience& seen = experience(node, ask, way.kind);
     if (care == Care::kGuess) {
-      const auto known = worth_.known(node.state.shape, cpu, free);
+      const auto known = worth_.known(way.key);
       if (known) return known->cost;
       if (seen.seen >= kEnoughSeen) return before + seen.mean - seen.deviation;
     }
-    const float after = worth_.cost(node.state.shape, cpu, free);
+    const float after = worth_.cost(node.state.shape, way.key, way.after);
     seen.add(after - before);
     return after;
   }
 
-  Offer best(const NodeView& node, const Ask& ask, Care care) {
-    if (ask.whole != 0 || !ask.wants_part()) {
-      const Choice choice = tightest(node, ask);
-      return {choice, score_with(node, ask, choice, care)};
+  Way way_with(const NodeView& node, const Ask& ask, const Choice& choice) const {
+    Way way{choice, 0, 0, node.state.free, {}};
+    for (unsigned left = choice.whole; left != 0; left &= left - 1) {
+      way.after[static_cast<std::size_t>(std::countr_zero(left))] = 0;
+      way.taken += Share::kWhole;
     }
+    std::uint16_t left_of_part = 0;
+    if (choice.part_device >= 0) {
+      std::uint16_t& left = way.after[static_cast<std::size_t>(choice.part_device)];
+      const std::uint64_t memory = node.shape.memory[static_cast<std::size_t>(choice.part_device)];
+      const std::uint32_t size = std::min<std::uint32_t>(part_size(ask, memory), left);
+      left = static_cast<std::uint16_t>(left - size);
+      way.taken += size;
+      left_of_part = left;
+    }
+    way.kind = kind_of(node, ask, choice, left_of_part);
+    way.key = worth_.key_of(node.state.shape, node.state.cpu_free - ask.cpu_milli, way.after);
+    return way;
+  }
+
+  // For a part, in this order: the tightest GPU in use, and a wholly free one.
+  Ways ways_of(const NodeView& node, const Ask& ask) const {
+    Ways found;
+    if (ask.whole != 0 || !ask.wants_part()) {
+      found.ways[found.count++] = way_with(node, ask, tightest(node, ask));
+      return found;
+    }
+    const auto consider = [&](int device) {
+      found.ways[found.count++] = way_with(node, ask, {0, static_cast<std::int16_t>(device)});
+    };
     const std::uint16_t fitting = part_devices(node, ask);
     const unsigned whole = fitting & node.state.whole;
-    Offer found{{}, std::numeric_limits<float>::lowest()};
-    const auto consider = [&](int device) {
-      const Choice choice{0, static_cast<std::int16_t>(device)};
-      const float score = score_with(node, ask, choice, care);
-      if (score > found.score) found = {choice, score};
-    };
     int tight = -1;
     for (unsigned left = fitting & ~whole; left != 0; left &= left - 1) {
       const int device = std::countr_zero(left);
@@ -141,37 +197,35 @@ class DivvyPolicy final : public Policy {
     return found;
   }
 
-  float score_with(const NodeView& node, const Ask& ask, const Choice& choice, Care care) {
-    const NodeState& state = node.state;
-    auto after = state.free;
-    std::uint32_t taken = 0;
-    for (unsigned left = choice.whole; left != 0; left &= left - 1) {
-      after[static_cast<std::size_t>(std::countr_zero(left))] = 0;
-      taken += Share::kWhole;
+  Offer best(const NodeView& node, const Ask& ask, Care care) {
+    Ways ways = ways_of(node, ask);
+    return best_of(node, ask, ways, care);
+  }
+
+  Offer best_of(const NodeView& node, const Ask& ask, Ways& ways, Care care) {
+    Offer found{{}, std::numeric_limits<float>::lowest()};
+    for (Way& way : ways) {
+      const float score = score_of(node, ask, way, care);
+      if (score > found.score) found = {way.choice, score};
     }
-    if (choice.part_device >= 0) {
-      const auto device = static_cast<std::size_t>(choice.part_device);
-      const std::uint32_t size =
-          std::min<std::uint32_t>(part_size(ask, node.shape.memory[device]), after[device]);
-      after[device] = static_cast<std::uint16_t>(after[device] - size);
-      taken += size;
-    }
+    return found;
+  }
+
+  float score_of(const NodeView& node, const Ask& ask, Way& way, Care care) {
     const float before = worth_before(node, care);
-    const std::uint16_t left =
-        choice.part_device < 0 ? 0 : after[static_cast<std::size_t>(choice.part_device)];
-    const float rest = worth_after(node, ask, after, before, way_of(node, ask, choice, left), care);
+    const float rest = worth_after(node, ask, way, before, care);
     const float by_cpu = node.shape.cpu_milli == 0
                              ? 0
                              : static_cast<float>(ask.cpu_milli) * Share::kWhole *
                                    node.shape.devices / static_cast<float>(node.shape.cpu_milli);
-    const float size = std::max(static_cast<float>(taken), by_cpu);
-    return -(rest - before + kIdleWeight * static_cast<float>(state.idle - taken) +
-             kScarcityWeight * worth_.scarcity(state.shape) * size);
+    const float size = std::max(static_cast<float>(way.taken), by_cpu);
+    return -(rest - before + kIdleWeight * static_cast<float>(node.state.idle - way.taken) +
+             kScarcityWeight * worth_.scarcity(node.state.shape) * size);
   }
 
   NodeWorth worth_;
   std::size_t shapes_ = 0;
-  std::vector<Experience> experience_;  // by ask, shape and way
+  std::vector<Experience> experience_;  // by ask, shape and kind of way
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <numeric>
 
 namespace divvy::place {
 
@@ -14,15 +15,40 @@ void ScoreTable::catch_up() {
   // With more changes than groups, looking at every group is less.
   const std::uint64_t behind = groups_.log_end() - seen_;
   if (fresh_ || seen_ < groups_.log_begin() || behind > 4 * groups_.size()) {
-    for (GroupId group = 0; group < groups_.size(); ++group) set(group, score_now(group));
+    std::vector<GroupId> all(groups_.size());
+    std::iota(all.begin(), all.end(), 0);
+    score_again(all);
     fresh_ = false;
   } else {
-    for (; seen_ != groups_.log_end(); ++seen_) {
-      const GroupId group = groups_.logged(seen_);
-      if (groups_.is_last(group, seen_)) set(group, score_now(group));
-    }
+    score_again(groups_.changed_since(seen_));
   }
   seen_ = groups_.log_end();
+}
+
+// What is needed of each group lies anywhere in memory, so it is asked for a few groups ahead.
+void ScoreTable::score_again(std::span<const GroupId> groups) {
+  constexpr std::size_t kAtOnce = 16;
+  std::array<GroupId, kAtOnce> fitting{};
+  std::array<float, kAtOnce> scores{};
+  std::vector<NodeView> views;
+  views.reserve(kAtOnce);
+  for (const GroupId group : groups) __builtin_prefetch(&scores_[group]);
+  const auto offer_all = [&] {
+    policy_.offer_all(views, ask_, scores);
+    for (std::size_t i = 0; i < views.size(); ++i) set(fitting[i], scores[i]);
+    views.clear();
+  };
+  for (const GroupId group : groups) {
+    if (!may_fit(group, ask_)) {
+      set(group, kNoFit);
+      continue;
+    }
+    const NodeState& state = groups_.state(group);
+    fitting[views.size()] = group;
+    views.push_back({state, cluster_.shapes()[state.shape], NodeId(group), groups_.note(group)});
+    if (views.size() == kAtOnce) offer_all();
+  }
+  offer_all();
 }
 
 void ScoreTable::grow() {
@@ -48,13 +74,6 @@ bool ScoreTable::may_fit(GroupId group, const Ask& ask) const {
   Ask anywhere = ask;
   if (!groups_.each_alone()) anywhere.near_required = false;
   return devices_to_use({state, shape, NodeId(group), nullptr}, anywhere) != 0;
-}
-
-float ScoreTable::score_now(GroupId group) {
-  if (!may_fit(group, ask_)) return kNoFit;
-  const NodeState& state = groups_.state(group);
-  const NodeView seen{state, cluster_.shapes()[state.shape], NodeId(group), groups_.note(group)};
-  return policy_.offer(seen, ask_).score;
 }
 
 void ScoreTable::set(GroupId group, float score) {

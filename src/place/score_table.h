@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "place/node_groups.h"
@@ -43,7 +44,7 @@ class ScoreTable {
  private:
   static constexpr std::size_t kBlock = 64;
 
-  [[nodiscard]] float score_now(GroupId group);
+  void score_again(std::span<const GroupId> groups);
   void grow();
 
   const Cluster& cluster_;
