@@ -68,6 +68,9 @@ Result<NodeId> Cluster::add(NodeSpec spec) {
     shape.pcie[i] = group_number(device.pcie_switch, switches);
     shape.numa[i] = group_number(device.numa_node, numas);
   }
+  shape.uniform = std::has_single_bit(shape.models) &&
+                  std::all_of(shape.memory.begin(), shape.memory.begin() + shape.devices,
+                              [&shape](std::uint64_t memory) { return memory == shape.memory[0]; });
   auto known = std::ranges::find(shapes_, shape);
   if (known == shapes_.end()) {
     DIVVY_CHECK(shapes_.size() < 65'535, "too many different nodes");
@@ -194,6 +197,7 @@ void Cluster::put(HoldingId id) {
 
 std::size_t Cluster::unput(HoldingId id) {
   Holding& holding = holdings_[id.value()];
+  __builtin_prefetch(&states_[holding.spot.node.value()]);
   auto& on = on_[holding.spot.node.value()];
   const auto place = std::ranges::find(on, id) - on.begin();
   on.erase(on.begin() + place);

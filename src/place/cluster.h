@@ -36,7 +36,8 @@ struct NodeShape {
   std::array<std::uint8_t, kMaxDevices> numa{};
   friend bool operator==(const NodeShape&, const NodeShape&) = default;
 
-  ModelSet models = 0;  // of all GPUs together
+  ModelSet models = 0;   // of all GPUs together
+  bool uniform = false;  // they have one model and as much memory each
 };
 
 // What is left on a node. `free` is what policies look at: thousandths of each GPU that can still

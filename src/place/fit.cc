@@ -93,8 +93,18 @@ std::uint32_t part_size(const Ask& ask, std::uint64_t device_memory) {
 }
 
 std::uint16_t part_devices(const NodeView& node, const Ask& ask) {
-  std::uint16_t devices = 0;
+  unsigned devices = 0;
   PartNeed need;
+  if (node.shape.uniform) {
+    if ((ask.models & node.shape.models) == 0) return 0;
+    need = part_need(ask, node.shape.memory[0]);
+    for (std::size_t i = 0; i < node.shape.devices; ++i) {
+      const auto share = static_cast<unsigned>(node.state.share_free[i] >= need.share);
+      const auto memory = static_cast<unsigned>(node.state.memory_free[i] >= need.memory);
+      devices |= (share & memory) << i;
+    }
+    return static_cast<std::uint16_t>(devices & node.state.usable);
+  }
   for (std::size_t i = 0; i < node.shape.devices; ++i) {
     if (i == 0 || node.shape.memory[i] != node.shape.memory[i - 1]) {
       need = part_need(ask, node.shape.memory[i]);
@@ -104,10 +114,15 @@ std::uint16_t part_devices(const NodeView& node, const Ask& ask) {
                       (ask.models >> node.shape.model[i] & 1) != 0;
     if (fits) devices |= bit_of(i);
   }
-  return devices & node.state.usable;
+  return static_cast<std::uint16_t>(devices & node.state.usable);
 }
 
 std::uint16_t whole_devices(const NodeView& node, const Ask& ask) {
+  if (node.shape.uniform) {
+    const bool fit =
+        (ask.models & node.shape.models) != 0 && node.shape.memory[0] >= ask.whole_memory;
+    return fit ? node.state.whole : 0;
+  }
   std::uint16_t devices = 0;
   for (unsigned left = node.state.whole; left != 0; left &= left - 1) {
     const auto i = static_cast<std::size_t>(std::countr_zero(left));

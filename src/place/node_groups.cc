@@ -101,15 +101,15 @@ void NodeGroups::detach(std::uint32_t node) {
 
 void NodeGroups::touch(GroupId id, std::int64_t cpu_most) {
   const NodeState& state = states_[id];
-  summaries_[id] = {cpu_most, state.most_free, static_cast<std::uint8_t>(state.whole_count),
-                    cpu_most >= 0 && state.open};
+  summaries_[id] = {cpu_most, state.most_free, state.shape,
+                    static_cast<std::uint8_t>(state.whole_count), cpu_most >= 0 && state.open};
   notes_[id] = std::numeric_limits<float>::quiet_NaN();
   last_logged_[id] = static_cast<std::uint32_t>(log_end_);
   log_[log_end_ & (kLogSize - 1)] = id;
   ++log_end_;
 }
 
-std::span<const GroupId> NodeGroups::changed_since(std::uint64_t entry) {
+std::span<GroupId> NodeGroups::changed_since(std::uint64_t entry) {
   if (changed_.size() < log_end_ - entry) changed_.resize(log_end_ - entry);
   std::size_t count = 0;
   for (; entry != log_end_; ++entry) {

@@ -21,6 +21,8 @@
 #include <span>
 #include <vector>
 
+#include <boost/container/static_vector.hpp>
+
 #include "place/node_worth.h"
 #include "place/policies.h"
 
@@ -95,28 +97,22 @@ class DivvyPolicy final : public Policy {
   static constexpr std::uint32_t kEnoughSeen = 8;
   // By what is left of the GPU that is used in part, in steps, or by how many whole ones are left.
   static constexpr std::size_t kWays = 40;
-  static constexpr std::size_t kPartSteps = 21;
+  static constexpr std::uint32_t kPartSteps = 21;
 
   // A way to put the ask on a node, and what is left then.
   struct Way {
     Choice choice;
-    std::uint32_t taken = 0;  // thousandths of a GPU
-    std::size_t kind = 0;     // of experience
-    NodeWorth::Free after{};
-    NodeWorth::Key key;
+    std::uint32_t taken;  // thousandths of a GPU
+    std::uint32_t kind;   // of experience
+    NodeWorth::Key key;   // of what is left
   };
-  struct Ways {
-    std::array<Way, 2> ways;
-    std::size_t count = 0;
-    [[nodiscard]] Way* begin() { return ways.data(); }
-    [[nodiscard]] Way* end() { return ways.data() + count; }
-  };
+  using Ways = boost::container::static_vector<Way, 2>;
 
-  static std::size_t kind_of(const NodeView& node, const Ask& ask, const Choice& choice,
-                             std::uint16_t left) {
+  static std::uint32_t kind_of(const NodeView& node, const Ask& ask, const Choice& choice,
+                               std::uint32_t left) {
     if (choice.part_device < 0) {
       const int whole = static_cast<int>(node.state.whole_count) - static_cast<int>(ask.whole);
-      return kPartSteps + 1 + static_cast<std::size_t>(std::max(whole, 0));
+      return kPartSteps + 1 + static_cast<std::uint32_t>(std::max(whole, 0));
     }
     return (node.state.whole >> choice.part_device & 1) != 0 ? kPartSteps : left / 50U;
   }
@@ -149,40 +145,51 @@ class DivvyPolicy final : public Policy {
       if (known) return known->cost;
       if (seen.seen >= kEnoughSeen) return before + seen.mean - seen.deviation;
     }
-    const float after = worth_.cost(node.state.shape, way.key, way.after);
+    const float after =
+        worth_.cost(node.state.shape, way.key, free_after(node, way.choice, way.taken));
     seen.add(after - before);
     return after;
   }
 
-  Way way_with(const NodeView& node, const Ask& ask, const Choice& choice) const {
-    Way way{choice, 0, 0, node.state.free, {}};
+  static NodeWorth::Free free_after(const NodeView& node, const Choice& choice,
+                                    std::uint32_t taken) {
+    NodeWorth::Free free = node.state.free;
     for (unsigned left = choice.whole; left != 0; left &= left - 1) {
-      way.after[static_cast<std::size_t>(std::countr_zero(left))] = 0;
-      way.taken += Share::kWhole;
+      free[static_cast<std::size_t>(std::countr_zero(left))] = 0;
+      taken -= Share::kWhole;
     }
-    std::uint16_t left_of_part = 0;
     if (choice.part_device >= 0) {
-      std::uint16_t& left = way.after[static_cast<std::size_t>(choice.part_device)];
-      const std::uint64_t memory = node.shape.memory[static_cast<std::size_t>(choice.part_device)];
-      const std::uint32_t size = std::min<std::uint32_t>(part_size(ask, memory), left);
-      left = static_cast<std::uint16_t>(left - size);
-      way.taken += size;
-      left_of_part = left;
+      std::uint16_t& left = free[static_cast<std::size_t>(choice.part_device)];
+      left = static_cast<std::uint16_t>(left - taken);
     }
-    way.kind = kind_of(node, ask, choice, left_of_part);
-    way.key = worth_.key_of(node.state.shape, node.state.cpu_free - ask.cpu_milli, way.after);
-    return way;
+    return free;
+  }
+
+  Way way_with(const NodeView& node, const Ask& ask, const Choice& choice) const {
+    const NodeState& state = node.state;
+    auto taken = static_cast<std::uint32_t>(Share::kWhole * std::popcount(choice.whole));
+    std::uint32_t left = 0;
+    if (choice.part_device >= 0) {
+      const auto device = static_cast<std::size_t>(choice.part_device);
+      left = state.free[device];
+      const std::uint32_t size = std::min(part_size(ask, node.shape.memory[device]), left);
+      taken += size;
+      left -= size;
+    }
+    return {choice, taken, kind_of(node, ask, choice, left),
+            worth_.key_of(state.shape, state.cpu_free - ask.cpu_milli,
+                          free_after(node, choice, taken))};
   }
 
   // For a part, in this order: the tightest GPU in use, and a wholly free one.
   Ways ways_of(const NodeView& node, const Ask& ask) const {
     Ways found;
     if (ask.whole != 0 || !ask.wants_part()) {
-      found.ways[found.count++] = way_with(node, ask, tightest(node, ask));
+      found.push_back(way_with(node, ask, tightest(node, ask)));
       return found;
     }
     const auto consider = [&](int device) {
-      found.ways[found.count++] = way_with(node, ask, {0, static_cast<std::int16_t>(device)});
+      found.push_back(way_with(node, ask, {0, static_cast<std::int16_t>(device)}));
     };
     const std::uint16_t fitting = part_devices(node, ask);
     const unsigned whole = fitting & node.state.whole;

@@ -34,7 +34,7 @@ class ScoreTable {
   // Corrects a score, or takes a group out until put back.
   void set(GroupId group, float score);
 
-  // Could a node of the group take the ask? May say yes where no node of a rough group can.
+  // Could a node of the group take an ask? May say yes where no node of a rough group can.
   [[nodiscard]] bool may_fit(GroupId group, const Ask& ask) const;
 
   [[nodiscard]] std::size_t bytes() const {
@@ -44,16 +44,26 @@ class ScoreTable {
  private:
   static constexpr std::size_t kBlock = 64;
 
-  void score_again(std::span<const GroupId> groups);
+  [[nodiscard]] bool may_fit(GroupId group) const;
+  // Uses the list for its own purposes.
+  void score_again(std::span<GroupId> groups);
   void grow();
+  [[nodiscard]] bool has_score(GroupId group) const {
+    return (scored_[group / kBlock] >> (group % kBlock) & 1) != 0;
+  }
 
   const Cluster& cluster_;
   NodeGroups& groups_;
   Policy& policy_;
   const Ask ask_;
-  std::vector<float> scores_;  // by group, filled up to whole blocks
-  std::vector<float> best_;    // by block
-  std::uint64_t seen_ = 0;     // of the groups' log
+  const std::uint32_t part_at_least_;  // thousandths of one GPU that have to be free
+  std::vector<float> scores_;          // by group, filled up to whole blocks
+  std::vector<float> best_;            // by block
+  std::vector<std::uint64_t> scored_;  // by block, a bit for each group that is not at kNoFit
+  // By shape of nodes: whether the ask fits on one whose summary says so.
+  enum class Hosts : std::uint8_t { kNever, kAlways, kPerhaps };
+  std::vector<Hosts> hosts_;
+  std::uint64_t seen_ = 0;  // of the groups' log
   bool fresh_ = true;
 };
 
