@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "nvml/guarded_library.h"
+
 namespace divvy {
 namespace {
 
@@ -38,7 +40,17 @@ std::filesystem::path installation() {
 
 bool wants_simulated_gpus() { return simulation_request() != nullptr; }
 
+std::string cuda_library() {
+  if (!wants_simulated_gpus()) return "libcuda.so.1";
+  return (installation() / "lib/divvy/simgpu/libcuda.so.1").string();
+}
+
 Result<std::unique_ptr<nvml::Library>> open_driver() {
+  DIVVY_TRY(library, open_driver_directly());
+  return nvml::guarded(std::move(library));
+}
+
+Result<std::unique_ptr<nvml::Library>> open_driver_directly() {
   nvml::OpenOptions options;
   if (const char* request = simulation_request()) {
     DIVVY_TRY(library, simulated_nvml(request));

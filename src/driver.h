@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
 
 #include "base/result.h"
 #include "nvml/library.h"
@@ -16,6 +17,12 @@ namespace divvy {
 // Does the environment ask for simulated GPUs?
 [[nodiscard]] bool wants_simulated_gpus();
 
+// Guarded (nvml/guarded_library.h): no question hangs whoever asks.
 [[nodiscard]] Result<std::unique_ptr<nvml::Library>> open_driver();
+// As it is, for a process that can be killed.
+[[nodiscard]] Result<std::unique_ptr<nvml::Library>> open_driver_directly();
+
+// The file of the same driver that programs compute with: a path, or a name for the linker.
+[[nodiscard]] std::string cuda_library();
 
 }  // namespace divvy

@@ -127,6 +127,8 @@ class Examination {
            error.message + ": it fell off the bus; reset it or restart the machine");
     } else if (nvml::says_reset_is_required(error)) {
       find(HealthState::kQuarantined, error.message);
+    } else if (error.code == ErrorCode::kTimeout) {
+      find(HealthState::kQuarantined, error.message + "; reset it or restart the machine");
     } else if (error.code != ErrorCode::kUnsupported) {
       find(HealthState::kSuspect, "some questions to the driver fail");
     }
