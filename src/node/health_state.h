@@ -34,7 +34,7 @@ struct GpuHealth {
   WallTime since;         // Of the state
   bool cordoned = false;  // An operator said: no new work
   bool draining = false;  // And the present work is to end
-  std::string cordon_reason;
+  std::string cordon_reason = {};
 };
 
 }  // namespace divvy::node
