@@ -11,6 +11,8 @@
 #include "base/text.h"
 #include "cli/bench_command.h"
 #include "cli/doctor_patient.h"
+#include "cli/events_command.h"
+#include "cli/gpu_command.h"
 #include "cli/help_texts.h"
 #include "cli/sim_command.h"
 #include "cli/tenant_list.h"
@@ -26,6 +28,7 @@ constexpr OutputFormat kTopologyFormats[] = {OutputFormat::kTable, OutputFormat:
                                              OutputFormat::kJson, OutputFormat::kYaml};
 constexpr OutputFormat kTenantFormats[] = {OutputFormat::kTable, OutputFormat::kWide,
                                            OutputFormat::kJson, OutputFormat::kYaml};
+constexpr OutputFormat kEventFormats[] = {OutputFormat::kTable, OutputFormat::kJson};
 constexpr OutputFormat kVersionFormats[] = {OutputFormat::kTable, OutputFormat::kJson,
                                             OutputFormat::kYaml};
 
@@ -62,9 +65,17 @@ struct TopArguments {
   bool once = false;
 };
 
+struct EventsArguments {
+  std::string format = "table";
+  bool follow = false;
+  std::uint64_t since = 0;
+};
+
 struct CommandLine {
   CLI::App app{"Divvy shares GPUs: it cuts them into slices and keeps everybody inside theirs."};
   CLI::App* gpus = nullptr;
+  CLI::App* gpu = nullptr;
+  CLI::App* events = nullptr;
   CLI::App* run = nullptr;
   CLI::App* set = nullptr;
   CLI::App* ps = nullptr;
@@ -76,6 +87,8 @@ struct CommandLine {
   std::string color = "auto";
   bool wants_version = false;
   GpusArguments gpus_arguments;
+  GpuArguments gpu_arguments;
+  EventsArguments events_arguments;
   RunOptions run_options;
   SetOptions set_options;
   bool set_cap = false;
@@ -127,6 +140,16 @@ struct CommandLine {
     doctor->group("Commands");
     doctor->footer(kDoctorFooter);
     doctor->add_option("-o,--output", doctor_format, "Output format: table, json or yaml")
+        ->type_name("FORMAT");
+
+    gpu = add_gpu(app, gpu_arguments);
+    events = app.add_subcommand("events", "What happened to the GPUs and who is on them");
+    events->group("Commands");
+    events->footer(kEventsFooter);
+    events->add_flag("-f,--follow", events_arguments.follow, "Go on as more happens");
+    events->add_option("--since", events_arguments.since, "Only those after this number")
+        ->type_name("NUMBER");
+    events->add_option("-o,--output", events_arguments.format, "Output format: table or json")
         ->type_name("FORMAT");
 
     sim = add_sim(app, sim_arguments);
@@ -298,6 +321,8 @@ class Run {
     if (line_.ps->parsed()) return ps();
     if (line_.top->parsed()) return top();
     if (line_.doctor->parsed()) return doctor();
+    if (line_.gpu->parsed()) return gpu();
+    if (line_.events->parsed()) return events();
     if (line_.sim->parsed()) return sim();
     if (line_.bench->parsed()) return bench();
     if (line_.version->parsed()) return version();
@@ -369,6 +394,22 @@ class Run {
     return run_doctor(this_machine(services_), *format, style_, out_);
   }
 
+  int gpu() {
+    if (line_.gpu->get_subcommands().empty()) return print(line_.help());
+    const auto status =
+        run_gpu(*line_.gpu, line_.gpu_arguments, Daemon(services_.daemon), style_, out_, err_);
+    return status ? *status : usage(status.error().message);
+  }
+
+  int events() {
+    const EventsArguments& arguments = line_.events_arguments;
+    const auto format = parse_output_format(arguments.format, kEventFormats);
+    if (!format) return usage(format.error().message);
+    return show_events(Daemon(services_.daemon),
+                       {.format = *format, .follow = arguments.follow, .since = arguments.since},
+                       style_, out_, err_);
+  }
+
   int bench() {
     if (line_.bench->get_subcommands().empty()) return print(line_.help());
     const auto status = run_bench(*line_.bench, line_.bench_arguments,
@@ -395,8 +436,8 @@ class Run {
         arguments.format, arguments.topology ? std::span<const OutputFormat>(kTopologyFormats)
                                              : std::span<const OutputFormat>(kGpuFormats));
     if (!format) return usage(format.error().message);
-    return print(list_gpus(services_.inventory, {.format = *format, .topology = arguments.topology},
-                           style_));
+    return print(list_gpus(judged_by(Daemon(services_.daemon), services_.inventory),
+                           {.format = *format, .topology = arguments.topology}, style_));
   }
 
   int version() {

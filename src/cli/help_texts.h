@@ -10,6 +10,7 @@ constexpr const char* kMainFooter = R"(Examples:
   divvy set train-3 --gpu 0.5        change a slice while it is in use
   divvy gpus                         the GPUs of this machine
   divvy gpus --topology              how they are connected
+  divvy gpu drain 3                  take a GPU out of use
   divvy gpus -o json                 the same for a program
   DIVVY_SIM_GPUS=4 divvy gpus        four simulated GPUs, on any machine
   divvy doctor                       is this machine as it should be?
@@ -53,6 +54,32 @@ Examples:
   divvy doctor
   divvy doctor -o json
   DIVVY_SIM_GPUS=2 divvy doctor      with simulated GPUs)";
+
+constexpr const char* kGpuFooter = R"(States:
+  healthy      gets work
+  suspect      something odd was seen; no new work until it has been quiet
+  quarantined  out of order; probed from time to time
+  probation    the probe passed; watched before it is trusted
+
+Examples:
+  divvy gpu list
+  divvy gpu cordon 3 --reason "fan is loud"
+  divvy gpu drain 3 --deadline 600
+  divvy gpu uncordon 3
+
+Cordon, drain and uncordon are for root and the user of divvyd. A drain without
+--deadline ends nobody; `divvy events --follow` says when the last one has gone.)";
+
+constexpr const char* kEventsFooter = R"(Kinds:
+  health                    a GPU changed its state
+  xid, probe                the driver reported an error; a probe failed
+  cordon, drain, uncordon   an operator's word; drained: nobody is left on the GPU
+  tenant                    a tenant was told about its GPU, or is being ended
+  sampler                   the process that asks the driver was started anew
+
+Examples:
+  divvy events --follow
+  divvy events --follow -o json   one JSON object per line)";
 
 constexpr const char* kRunFooter =
     R"(The command gets at least its share of the GPU when others want it too, what is

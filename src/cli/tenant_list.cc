@@ -3,6 +3,7 @@
 #include <boost/json.hpp>
 #include <chrono>
 #include <ostream>
+#include <set>
 #include <thread>
 
 #include "base/text.h"
@@ -38,6 +39,7 @@ std::string used(const json::object& slice, const Style& style) {
 Color color_of(const std::string& state) {
   if (state == "running") return Color::kGreen;
   if (state == "waiting") return Color::kYellow;
+  if (state == "failing") return Color::kRed;
   return Color::kDim;
 }
 
@@ -94,6 +96,21 @@ void add_rows(Table& table, const json::object& tenant, const Style& style, bool
   }
 }
 
+// "GPU 0 is quarantined: XID 79 ...", once for each GPU that somebody here is on. A daemon of an
+// older version says nothing about it.
+std::set<std::string> notes_on_gpus(const json::array& tenants) {
+  std::set<std::string> notes;
+  for (const json::value& tenant : tenants) {
+    for (const json::value& slice : tenant.at("slices").as_array()) {
+      const json::value* resting = slice.as_object().if_contains("gpuResting");
+      if (resting == nullptr || !resting->is_string()) continue;
+      notes.insert(fmt::format("GPU {} {}", number(slice.at("gpu").as_object(), "index"),
+                               std::string_view(resting->as_string())));
+    }
+  }
+  return notes;
+}
+
 }  // namespace
 
 Result<std::string> tenant_table(const std::string& document, const Style& style, bool wide) {
@@ -126,6 +143,7 @@ Result<std::string> tenant_table(const std::string& document, const Style& style
     table.add_column("COMMAND");
     for (const json::value& item : items) add_rows(table, item.as_object(), style, wide);
     std::string result = table.render(style);
+    for (const std::string& note : notes_on_gpus(items)) result += note + "\n";
     if (const auto waiting = number(list, "waiting"); waiting > 0) {
       result += fmt::format("{} more {} for a place\n", waiting, waiting == 1 ? "waits" : "wait");
     }

@@ -245,6 +245,7 @@ void add_tenants(std::vector<Line>& lines, const Stats& stats, const View& view,
         if (column.title == kStateTitle) {
           color = tenant.state == "running"   ? Color::kGreen
                   : tenant.state == "waiting" ? Color::kYellow
+                  : tenant.state == "failing" ? Color::kRed
                                               : Color::kDim;
         }
         line.push_back({padded(column.value(tenant, slice, style), column, style), color});
