@@ -6,10 +6,12 @@
 #include <string>
 #include <variant>
 
+#include "api/gpu_routes.h"
 #include "api/metrics.h"
 #include "api/node_routes.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "child_modes.h"
 #include "daemon_loop.h"
 #include "daemon_options.h"
 #include "daemon_settings.h"
@@ -17,12 +19,12 @@
 #include "net/http.h"
 #include "net/local_paths.h"
 #include "node/arbiter.h"
+#include "node/gpu_care.h"
 #include "node/house.h"
 #include "node/inventory.h"
 #include "node/keeper.h"
 #include "node/mps_mode.h"
 #include "node/privileges.h"
-#include "node/sampler_thread.h"
 #include "node/supervisor.h"
 #include "node/tenants.h"
 
@@ -74,28 +76,33 @@ Status serve(config::LiveConfig& settings, node::Background& background,
                                             .prepare_mps = node::prepare_mps(mps),
                                             .leave_mps = node::leave_mps(mps)}));
   mps.stop_unused();
-  node::SampleBoard samples;
-  const node::SamplerThread sampler(*library, samples, clock, config.health.sample_interval);
+  DIVVY_TRY(care, node::GpuCare::create({.settings = health_settings_of(config),
+                                         .tenants = *tenants,
+                                         .clock = clock,
+                                         .cordons = {},
+                                         .keep_cordon = {}}));
   DIVVY_TRY(metrics_options, metrics_options_of(config));
   const api::MetricsRoutes metrics({.tenants = *tenants,
                                     .arbiter = arbiter,
-                                    .samples = samples,
+                                    .samples = care->samples(),
                                     .clock = clock,
                                     .version = DIVVY_VERSION,
-                                    .health = {},
+                                    .health = [&care] { return care->all(); },
                                     .ledger_writes = {},
                                     .ledger_writable = {}},
                                    metrics_options);
   const auto metrics_server = api::serve_metrics(metrics, metrics_options);
   api::NodeRoutes routes(*tenants, DIVVY_VERSION);
+  const api::GpuRoutes gpu_routes(*tenants, *care);
   routes.set_default_mode(default_mode(config));
   net::HttpServerOptions server_options;
   server_options.socket = net::api_socket(run);
   server_options.mode = config.socket.group.empty() ? config.socket.mode : 0600;
-  DIVVY_TRY(server, net::HttpServer::create(server_options,
-                                            [&routes](const auto& request, const auto& caller) {
-                                              return routes.handle(request, caller);
-                                            }));
+  DIVVY_TRY(server,
+            net::HttpServer::create(server_options, [&](const auto& request, const auto& caller) {
+              if (api::GpuRoutes::handles(request.path)) return gpu_routes.handle(request, caller);
+              return routes.handle(request, caller);
+            }));
   DIVVY_CHECK_OK(node::give_socket(server_options.socket, config.socket.mode, config.socket.group));
   apply_settings(settings, routes);
   log_info("divvyd is ready", {{"version", DIVVY_VERSION},
@@ -141,6 +148,7 @@ int run(DaemonOptions options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (const auto status = run_as_child(argc, argv)) return *status;
   auto parsed = parse_daemon_options(argc, argv);
   if (const int* status = std::get_if<int>(&parsed)) return *status;
   auto& options = std::get<DaemonOptions>(parsed);

@@ -26,6 +26,7 @@ json::object slice_terms(const model::Slice& slice, const node::SharedGpu& gpu) 
 }
 
 std::string_view state_of(const node::TenantView& view) {
+  if (std::ranges::any_of(view.gpus, &node::SharedGpu::failing)) return "failing";
   if (view.report.processes.empty()) return "starting";
   bool waits = false;
   bool works = false;
@@ -80,6 +81,8 @@ json::object tenant_document(const node::TenantView& view) {
     slice["gated"] = lease.gated;
     slice["wants"] = lease.wants;
     slice["gatesUnavailable"] = lease.gates_unavailable;
+    const std::string& resting = view.gpus[i].resting;
+    slice["gpuResting"] = resting.empty() ? json::value(nullptr) : json::value(safe(resting));
     slices.push_back(std::move(slice));
   }
   document["slices"] = std::move(slices);
@@ -118,8 +121,8 @@ json::array gpu_documents(const node::Slices& slices) {
     document["freeMemoryBytes"] = slices.free_memory(gpu.uuid).count();
     const auto mode = slices.mode_of(gpu.uuid);
     document["mode"] = mode ? json::value(node::to_string(*mode)) : json::value(nullptr);
-    document["unusable"] =
-        gpu.unusable.empty() ? json::value(nullptr) : json::value(safe(gpu.unusable));
+    const std::string& why = gpu.unusable.empty() ? gpu.resting : gpu.unusable;
+    document["unusable"] = why.empty() ? json::value(nullptr) : json::value(safe(why));
     result.push_back(std::move(document));
   }
   return result;

@@ -3,6 +3,7 @@
 #include <boost/json.hpp>
 #include <chrono>
 
+#include "api/answers.h"
 #include "api/documents.h"
 #include "api/requests.h"
 #include "base/text.h"
@@ -14,21 +15,6 @@ namespace json = boost::json;
 using net::HttpResponse;
 
 constexpr std::string_view kTenants = "/v1/tenants/";
-
-HttpResponse answer(int status, const json::object& document) {
-  return {status, "application/json", json::serialize(document) + "\n"};
-}
-
-HttpResponse problem(const json::object& document) {
-  const int status = static_cast<int>(document.at("status").as_int64());
-  return {status, "application/problem+json", json::serialize(document) + "\n"};
-}
-
-HttpResponse problem(const Error& error) {
-  return problem(problem_document(http_status(error.code), to_string(error.code), error.message));
-}
-
-json::object headed(std::string_view kind) { return {{"apiVersion", "divvy/v1"}, {"kind", kind}}; }
 
 node::Peer peer_of(const net::Caller& caller) { return {caller.pid(), caller.uid(), caller.gid()}; }
 

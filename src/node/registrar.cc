@@ -1,5 +1,7 @@
 #include "node/registrar.h"
 
+#include <sys/syscall.h>
+
 #include "node/registrar_impl.h"
 
 namespace divvy::node {
@@ -98,6 +100,18 @@ Status Registrar::Impl::remove_unused(model::TenantId id) {
   }
   remove_locked(id);
   return {};
+}
+
+void Registrar::Impl::signal(model::TenantId id, int number) {
+  const std::lock_guard lock(mutex_);
+  const auto found = tenants_.find(id);
+  if (found == tenants_.end()) return;
+  // By descriptor: a number may be another process's by now.
+  const auto send = [number](const UniqueFd& process) {
+    if (process) ::syscall(SYS_pidfd_send_signal, process.get(), number, nullptr, 0);
+  };
+  send(found->second.root);
+  for (const auto& [key, process] : found->second.processes) send(process.life);
 }
 
 void Registrar::Impl::reap() {
@@ -242,6 +256,7 @@ Status Registrar::add(const TenantRecord& record, const std::vector<SharedGpu>& 
 void Registrar::change(const TenantRecord& record) { impl_->change(record); }
 void Registrar::remove(model::TenantId tenant) { impl_->remove(tenant); }
 Status Registrar::remove_unused(model::TenantId tenant) { return impl_->remove_unused(tenant); }
+void Registrar::signal(model::TenantId tenant, int number) { impl_->signal(tenant, number); }
 void Registrar::reap() { impl_->reap(); }
 std::vector<TenantReport> Registrar::report() const { return impl_->report(); }
 std::filesystem::path Registrar::socket_path(model::TenantId tenant) const {

@@ -92,6 +92,9 @@ class Registrar {
   // registered, nor be about to come back after a restart of the daemon.
   [[nodiscard]] Status remove_unused(model::TenantId tenant);
 
+  // To every process of the tenant that is known: the registered ones and its root.
+  void signal(model::TenantId tenant, int number);
+
   // Notices now what the thread would notice in a moment: who is gone already.
   void reap();
 

@@ -42,6 +42,8 @@ class Registrar::Impl {
   void remove(model::TenantId id);
   Status remove_unused(model::TenantId id);
 
+  void signal(model::TenantId id, int number);
+
   void reap();
 
   std::vector<TenantReport> report() const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "base/text.h"
 #include "wire/pages.h"
@@ -40,8 +41,9 @@ std::vector<SharedGpu> shared_gpus(const model::Node& node) {
     const Bytes usable = saturating_sub(*gpu.memory_total, gpu.memory_reserved.value_or(Bytes(0)));
     SharedGpu shared{gpu.index, *gpu.uuid, gpu.name.value_or("GPU"), usable, {}};
     if (!model::accepts_new_work(gpu.health.state)) {
-      shared.unusable = gpu.health.reason.empty() ? "is not healthy" : gpu.health.reason;
-    } else if (gpu.mig_mode == model::MigMode::kEnabled) {
+      shared.resting = gpu.health.reason.empty() ? "is not healthy" : gpu.health.reason;
+    }
+    if (gpu.mig_mode == model::MigMode::kEnabled) {
       shared.unusable = "is divided by MIG";
     }
     result.push_back(std::move(shared));
@@ -57,6 +59,13 @@ Bytes memory_for(const SharedGpu& gpu, const model::Request& request, Share shar
 const SharedGpu* Slices::find(const model::GpuUuid& uuid) const {
   const auto found = std::ranges::find(gpus_, uuid, &SharedGpu::uuid);
   return found == gpus_.end() ? nullptr : &*found;
+}
+
+void Slices::set_resting(const model::GpuUuid& uuid, std::string why, bool failing) {
+  const auto found = std::ranges::find(gpus_, uuid, &SharedGpu::uuid);
+  if (found == gpus_.end()) return;
+  found->resting = std::move(why);
+  found->failing = failing;
 }
 
 Result<model::GpuUuid> Slices::find_by_text(std::string_view text) const {
@@ -127,6 +136,7 @@ std::string Slices::objection(const SharedGpu& gpu, const Want& want, Share shar
     return "not among the GPUs that were asked for";
   }
   if (!gpu.unusable.empty()) return gpu.unusable;
+  if (!gpu.resting.empty()) return gpu.resting;
   if (!want.request.accepts_model(gpu.name)) return "is a " + gpu.name;
   if (memory > gpu.memory) {
     return fmt::format("has {} of memory in all", humanize(gpu.memory));
@@ -213,13 +223,18 @@ NoFit Slices::explain(const Want& want) const {
       largest = std::max(largest, gpu.memory);
     }
   }
-  if (!held_.empty()) {
-    answer.ever = Slices(gpus_).fit(want).has_value();
-  }
+  // What rests now comes back some day.
+  std::vector<SharedGpu> rested = gpus_;
+  bool any_resting = false;
+  for (SharedGpu& gpu : rested)
+    any_resting = !std::exchange(gpu.resting, {}).empty() || any_resting;
+  if (!held_.empty() || any_resting) answer.ever = Slices(std::move(rested)).fit(want).has_value();
   answer.summary = fmt::format("{} {} not fit on this machine now", described(request),
                                request.share() > kWholeGpu ? "do" : "does");
   if (answer.ever) {
-    answer.advice = "Wait until somebody releases theirs (--wait), or ask for less.";
+    answer.advice = any_resting ? "Wait until somebody releases theirs or a GPU is in use again "
+                                  "(--wait), or ask for less; `divvy gpu list` shows the GPUs."
+                                : "Wait until somebody releases theirs (--wait), or ask for less.";
     return answer;
   }
 

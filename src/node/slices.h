@@ -34,7 +34,10 @@ struct SharedGpu {
   model::GpuUuid uuid;
   std::string name;
   Bytes memory;          // Usable by CUDA: without what the driver keeps for itself
-  std::string unusable;  // Why it gets no new work; empty when it does
+  std::string unusable;  // Why it gets no work, ever; empty when it does
+  // Why it gets no new work for now: its health, or an operator's word. Empty when it does.
+  std::string resting = {};
+  bool failing = false;  // And whoever is on it is in trouble
 };
 // The GPUs that can be shared: those whose UUID and memory are known.
 [[nodiscard]] std::vector<SharedGpu> shared_gpus(const model::Node& node);
@@ -67,6 +70,8 @@ class Slices {
 
   [[nodiscard]] const std::vector<SharedGpu>& gpus() const { return gpus_; }
   [[nodiscard]] const SharedGpu* find(const model::GpuUuid& uuid) const;
+  // See SharedGpu. A GPU that is not among these is ignored.
+  void set_resting(const model::GpuUuid& uuid, std::string why, bool failing);
   // By index ("1"), UUID or the beginning of one ("GPU-1a2b").
   [[nodiscard]] Result<model::GpuUuid> find_by_text(std::string_view text) const;
 

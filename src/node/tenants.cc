@@ -471,6 +471,25 @@ Status Tenants::release(model::TenantId tenant, const Peer& who) {
   return {};
 }
 
+void Tenants::set_resting(const model::GpuUuid& gpu, const std::string& why, bool failing) {
+  const std::lock_guard lock(mutex_);
+  slices_.set_resting(gpu, why, failing);
+  if (why.empty()) serve_waiting();
+}
+
+std::vector<HolderName> Tenants::holders(const model::GpuUuid& gpu) const {
+  registrar_->reap();
+  const std::lock_guard lock(mutex_);
+  std::vector<HolderName> result;
+  for (const model::TenantId id : slices_.holders(gpu)) {
+    const auto record = records_.find(id);
+    if (record != records_.end()) result.push_back({id, record->second.name});
+  }
+  return result;
+}
+
+void Tenants::signal(model::TenantId tenant, int number) { registrar_->signal(tenant, number); }
+
 std::vector<TenantView> Tenants::list() const {
   registrar_->reap();
   const std::lock_guard lock(mutex_);

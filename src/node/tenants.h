@@ -23,6 +23,7 @@
 #include "model/node.h"
 #include "model/request.h"
 #include "node/arbiter.h"
+#include "node/failing_tenants.h"
 #include "node/registrar.h"
 #include "node/slices.h"
 #include "node/tenant_record.h"
@@ -134,6 +135,13 @@ class Tenants {
                                             const Peer& who);
   // Refused while processes of it use the GPU: their slice would be granted to others meanwhile.
   [[nodiscard]] Status release(model::TenantId tenant, const Peer& who);
+
+  // Whether the GPU gets new work (SharedGpu says what the words mean). Those who wait are served
+  // where it does.
+  void set_resting(const model::GpuUuid& gpu, const std::string& why, bool failing);
+  [[nodiscard]] std::vector<HolderName> holders(const model::GpuUuid& gpu) const;
+  // To the tenant's processes.
+  void signal(model::TenantId tenant, int number);
 
   [[nodiscard]] std::vector<TenantView> list() const;
   [[nodiscard]] std::optional<TenantView> get(model::TenantId tenant) const;

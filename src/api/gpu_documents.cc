@@ -1,0 +1,141 @@
+#include "api/gpu_documents.h"
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <charconv>
+#include <chrono>
+
+#include "base/text.h"
+
+namespace divvy::api {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::size_t kLongestReason = 300;
+constexpr std::uint32_t kLongestDeadline = 30 * 24 * 3600;
+constexpr std::uint32_t kLongestWait = 3600;
+
+std::int64_t milliseconds(WallTime time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
+}
+
+json::value text_or_null(std::string_view text) {
+  return text.empty() ? json::value(nullptr) : json::value(escape_for_terminal(text));
+}
+
+template <typename T>
+json::value or_null(const std::optional<T>& value) {
+  return value ? json::value(*value) : json::value(nullptr);
+}
+
+json::value sample_document(const node::GpuSample* sample) {
+  if (sample == nullptr) return nullptr;
+  return json::object{{"takenUnixMilliseconds", milliseconds(sample->taken)},
+                      {"temperatureCelsius", or_null(sample->temperature_c)},
+                      {"slowdownTemperatureCelsius", or_null(sample->slowdown_temperature_c)},
+                      {"powerMilliwatts", or_null(sample->power_mw)},
+                      {"utilizationPercent", or_null(sample->gpu_percent)},
+                      {"uncorrectedErrors", or_null(sample->uncorrected_errors)},
+                      {"remapPending", or_null(sample->remap_pending)},
+                      {"remapFailed", or_null(sample->remap_failed)}};
+}
+
+template <typename Number>
+std::optional<Number> number_in(std::string_view text) {
+  Number value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+json::object health_document(const node::SharedGpu& gpu, const node::GpuHealth& health,
+                             const std::vector<node::HolderName>& holders,
+                             const node::GpuSample* sample) {
+  json::array tenants;
+  for (const node::HolderName& holder : holders) {
+    tenants.push_back(json::object{{"id", holder.id.value()}, {"name", holder.name}});
+  }
+  return {{"index", gpu.index.value()},
+          {"uuid", gpu.uuid.str()},
+          {"model", escape_for_terminal(gpu.name)},
+          {"state", node::to_string(health.state)},
+          {"reason", text_or_null(health.reason)},
+          {"sinceUnixMilliseconds", milliseconds(health.since)},
+          {"cordoned", health.cordoned},
+          {"draining", health.draining},
+          {"cordonReason", text_or_null(health.cordon_reason)},
+          {"acceptsWork", gpu.unusable.empty() && gpu.resting.empty()},
+          {"tenants", std::move(tenants)},
+          {"sample", sample_document(sample)}};
+}
+
+json::object event_document(const node::Event& event) {
+  return {{"number", event.number},
+          {"unixMilliseconds", milliseconds(event.time)},
+          {"kind", node::to_string(event.kind)},
+          {"gpu", event.gpu ? json::value(event.gpu->value()) : json::value(nullptr)},
+          {"uuid", event.uuid ? json::value(event.uuid->str()) : json::value(nullptr)},
+          {"tenant", text_or_null(event.tenant)},
+          {"state", text_or_null(event.state)},
+          {"reason", text_or_null(event.reason)}};
+}
+
+Result<CordonRequest> parse_cordon_request(std::string_view body) {
+  CordonRequest request;
+  if (trim(body).empty()) return request;
+  boost::system::error_code code;
+  const json::value value = json::parse(json::string_view(body.data(), body.size()), code);
+  if (code || !value.is_object()) {
+    return err(ErrorCode::kInvalidArgument, "the request is no JSON object");
+  }
+  for (const auto& [key, field] : value.as_object()) {
+    const std::string_view name(key.data(), key.size());
+    if (name == "reason" && field.is_string() && field.as_string().size() <= kLongestReason) {
+      request.reason = std::string(field.as_string());
+    } else if (name == "deadlineSeconds" && field.is_int64() && field.as_int64() >= 0 &&
+               field.as_int64() <= kLongestDeadline) {
+      request.deadline_seconds = static_cast<std::uint32_t>(field.as_int64());
+    } else if (name == "reason") {
+      return err(ErrorCode::kInvalidArgument, "reason is a text of at most {} letters",
+                 kLongestReason);
+    } else if (name == "deadlineSeconds") {
+      return err(ErrorCode::kInvalidArgument, "deadlineSeconds is a number from 0 to {}",
+                 kLongestDeadline);
+    } else {
+      return err(ErrorCode::kInvalidArgument,
+                 "there is no field \"{}\" here; they are reason and deadlineSeconds",
+                 escape_for_terminal(name.substr(0, 40)));
+    }
+  }
+  return request;
+}
+
+Result<EventsQuery> parse_events_query(std::string_view query) {
+  EventsQuery result;
+  if (query.empty()) return result;
+  bool since = false;
+  bool wait = false;
+  for (const std::string_view part : split(query, '&')) {
+    const std::size_t middle = std::min(part.find('='), part.size());
+    const std::string_view name = part.substr(0, middle);
+    const std::string_view value = part.substr(std::min(middle + 1, part.size()));
+    if (const auto number = number_in<std::uint64_t>(value); name == "since" && number && !since) {
+      result.since = *number;
+      since = true;
+    } else if (const auto seconds = number_in<std::uint32_t>(value);
+               name == "wait" && seconds && *seconds <= kLongestWait && !wait) {
+      result.wait_seconds = *seconds;
+      wait = true;
+    } else {
+      return err(ErrorCode::kInvalidArgument,
+                 "\"{}\" is not understood; write since=NUMBER and wait=SECONDS (at most {})",
+                 escape_for_terminal(part.substr(0, 40)), kLongestWait);
+    }
+  }
+  return result;
+}
+
+}  // namespace divvy::api

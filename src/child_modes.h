@@ -1,0 +1,12 @@
+// What divvyd does when it is started by itself: `--sampler FD` asks the driver about the GPUs for
+// the daemon, `--probe UUID` works one of them for a moment. Both may be killed at any time.
+#pragma once
+
+#include <optional>
+
+namespace divvy {
+
+// The exit status of such a process; nothing when this is the daemon.
+[[nodiscard]] std::optional<int> run_as_child(int argc, char** argv);
+
+}  // namespace divvy
