@@ -127,6 +127,8 @@ TEST_F(HealthMachine, EveryFaultHasItsState) {
   EXPECT_EQ(text(await("health", 1, "suspect"), "reason").substr(0, 8), "too hot:");
   fault({"1", "clear"});
   await("health", 1, "healthy");
+  fault({"1", "remap-pending"});
+  await("health", 1, "suspect");
   fault({"1", "remap-failed"});
   await("health", 1, "quarantined");
   fault({"0", "clear"});
@@ -207,7 +209,8 @@ TEST_F(HealthMachine, TenantsOfAFailingGpuAreToldAndEndedWhereTheOperatorWantsIt
   EXPECT_EQ(polite.finish().status, -SIGTERM);
   EXPECT_EQ(stubborn.finish().status, -SIGKILL);
   bool told = false;
-  for (const json::value& item : ask("GET", "/v1/events").body.at("items").as_array()) {
+  const Answer events = ask("GET", "/v1/events");
+  for (const json::value& item : events.body.at("items").as_array()) {
     const json::object& event = item.as_object();
     EXPECT_NE(text(event, "tenant"), "other");
     told = told || (text(event, "tenant") == "polite" &&

@@ -1,20 +1,21 @@
-// An operator's word that a GPU gets no new work. Plain values.
+// An operator's word about a GPU. Plain values.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 
-#include "base/clock.h"
 #include "base/result.h"
 #include "model/gpu_uuid.h"
 
 namespace divvy::node {
 
+// An operator has taken a GPU out of use.
 struct Cordon {
-  std::string reason;     // May be empty
-  bool draining = false;  // And the present work is to end
-  WallTime since;
+  std::string reason;
+  bool draining = false;
+  std::int64_t since_unix = 0;  // Seconds
   friend bool operator==(const Cordon&, const Cordon&) = default;
 };
 

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace divvy::node {
 
@@ -28,19 +29,23 @@ void FailingTenants::gpu_changed(model::GpuIndex index, const GpuHealth& health)
     known.drained = false;
     known.deadline.reset();
   }
-  // First, so that nobody comes between here and those whom we find below.
+  known.tell_failed = known.quarantined && (known.tell_failed || !before.quarantined);
+  known.tell_drains = known.draining && (known.tell_drains || !before.draining);
   parts_.rest(health.uuid, resting_text(health), known.quarantined);
-  const bool failed = known.quarantined && !before.quarantined;
-  const bool drains = known.draining && !before.draining;
+}
+
+void FailingTenants::tell_holders(const model::GpuUuid& gpu, Known& known) {
+  const bool failed = std::exchange(known.tell_failed, false);
+  const bool drains = std::exchange(known.tell_drains, false);
   if (!failed && !drains) return;
-  for (const HolderName& holder : parts_.holders(health.uuid)) {
-    const std::string because = known.reason.empty() ? "" : ": " + known.reason;
+  const std::string because = known.reason.empty() ? "" : ": " + known.reason;
+  for (const HolderName& holder : parts_.holders(gpu)) {
     if (failed) {
-      tell(health.uuid, known, holder, fmt::format("its GPU {} is quarantined{}", index, because));
-      if (parts_.on_failure == OnFailure::kEnd) end(health.uuid, known, holder);
+      tell(gpu, known, holder, fmt::format("its GPU {} is quarantined{}", known.index, because));
+      if (parts_.on_failure == OnFailure::kEnd) end(gpu, known, holder);
     } else {
-      tell(health.uuid, known, holder,
-           fmt::format("its GPU {} is being drained{}; end it when you can", index, because));
+      tell(gpu, known, holder,
+           fmt::format("its GPU {} is being drained{}; end it when you can", known.index, because));
     }
   }
 }
@@ -74,6 +79,7 @@ TimePoint FailingTenants::tick() {
   const TimePoint now = parts_.clock.now();
   TimePoint next = TimePoint::max();
   for (auto& [uuid, known] : gpus_) {
+    tell_holders(uuid, known);
     if (!known.draining || known.drained) continue;
     const auto holders = parts_.holders(uuid);
     if (holders.empty()) {

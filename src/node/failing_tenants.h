@@ -42,6 +42,7 @@ class FailingTenants {
   };
   explicit FailingTenants(Parts parts) : parts_(std::move(parts)) {}
 
+  // In force when it returns; those on the GPU are told by the next tick().
   void gpu_changed(model::GpuIndex index, const GpuHealth& health);
   // The GPU is being drained and whoever is there then is ended.
   void end_at(const model::GpuUuid& gpu, TimePoint deadline);
@@ -54,6 +55,8 @@ class FailingTenants {
     bool quarantined = false;
     bool draining = false;
     bool drained = false;
+    bool tell_failed = false;
+    bool tell_drains = false;
     std::optional<TimePoint> deadline;
     std::string reason;
   };
@@ -63,6 +66,7 @@ class FailingTenants {
     std::string name;
   };
 
+  void tell_holders(const model::GpuUuid& gpu, Known& known);
   void tell(const model::GpuUuid& gpu, const Known& known, const HolderName& holder,
             const std::string& words);
   void end(const model::GpuUuid& gpu, const Known& known, const HolderName& holder);

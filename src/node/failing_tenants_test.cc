@@ -47,12 +47,13 @@ TEST_F(FailingTenantsTest, TellsThoseOnAGpuThatFailsAndKeepsThem) {
   FailingTenants tenants = make(OnFailure::kKeep);
   tenants.gpu_changed(model::GpuIndex(0), health(HealthState::kQuarantined, "XID 79"));
   EXPECT_EQ(resting, "is quarantined: XID 79");
+  EXPECT_EQ(tenants.tick(), TimePoint::max());
   ASSERT_EQ(events.since(0).size(), 1U);
   EXPECT_EQ(events.since(0)[0].tenant, "train");
   EXPECT_EQ(events.since(0)[0].reason, "its GPU 0 is quarantined: XID 79");
   tenants.gpu_changed(model::GpuIndex(0), health(HealthState::kQuarantined, "the probe failed"));
-  EXPECT_EQ(events.since(0).size(), 1U);
   EXPECT_EQ(tenants.tick(), TimePoint::max());
+  EXPECT_EQ(events.since(0).size(), 1U);
   EXPECT_TRUE(sent.empty());
   tenants.gpu_changed(model::GpuIndex(0), health(HealthState::kHealthy, ""));
   EXPECT_EQ(resting, "");
@@ -63,8 +64,8 @@ TEST_F(FailingTenantsTest, EndsThemWhereTheOperatorWantsItAndKillsThoseWhoStay) 
   tenants.gpu_changed(model::GpuIndex(0), health(HealthState::kSuspect, "hot"));
   EXPECT_TRUE(sent.empty());
   tenants.gpu_changed(model::GpuIndex(0), health(HealthState::kQuarantined, "XID 79"));
-  EXPECT_EQ(sent, (Sent{{model::TenantId(4), SIGTERM}}));
   EXPECT_EQ(tenants.tick(), clock.now() + seconds(10));
+  EXPECT_EQ(sent, (Sent{{model::TenantId(4), SIGTERM}}));
   clock.advance(seconds(10));
   (void)tenants.tick();
   EXPECT_EQ(sent.back(), std::pair(model::TenantId(4), SIGKILL));

@@ -14,8 +14,8 @@ constexpr std::size_t kMostTold = 64;
 }  // namespace
 
 HealthBoard::HealthBoard(const HealthSettings& settings, const std::vector<WatchedGpu>& gpus,
-                         const Clock& clock, EventLog& events)
-    : settings_(settings), clock_(clock), events_(events) {
+                         const Clock& clock)
+    : settings_(settings), clock_(clock) {
   for (const WatchedGpu& gpu : gpus) {
     Ward ward{.gpu = gpu, .health = Health(settings.policy, clock.now())};
     ward.since = clock.wall_now();
@@ -76,7 +76,7 @@ void HealthBoard::hear(Ward& ward, const XidMessage& message) {
     if (rule.verdict == XidVerdict::kApplication) {
       words += " (an application's mistake; the GPU stays in use)";
     }
-    events_.add(about(ward, EventKind::kXid, std::move(words)));
+    news_.push_back(about(ward, EventKind::kXid, std::move(words)));
   }
   note(ward, ward.health.xid(message.number, now));
 }
@@ -112,7 +112,7 @@ void HealthBoard::probe_ended(const model::GpuUuid& gpu, const ProbeResult& resu
   const HealthChanges changes = ward->health.probed(result, clock_.now());
   if (result.outcome != ProbeResult::Outcome::kPassed && changes.empty()) {
     ward->changed = true;  // The reason did.
-    events_.add(about(*ward, EventKind::kProbe, ward->health.reason()));
+    news_.push_back(about(*ward, EventKind::kProbe, ward->health.reason()));
   }
   note(*ward, changes);
 }
@@ -124,7 +124,7 @@ bool HealthBoard::set_cordon(const model::GpuUuid& gpu, std::optional<Cordon> co
   const EventKind kind = !cordon            ? EventKind::kUncordon
                          : cordon->draining ? EventKind::kDrain
                                             : EventKind::kCordon;
-  events_.add(about(*ward, kind, cordon ? cordon->reason : std::string()));
+  news_.push_back(about(*ward, kind, cordon ? cordon->reason : std::string()));
   ward->cordon = std::move(cordon);
   ward->changed = true;
   return true;
@@ -180,7 +180,7 @@ void HealthBoard::note(Ward& ward, const HealthChanges& changes) {
     Event event = about(ward, EventKind::kHealth, change.reason);
     event.state = to_string(change.to);
     if (event.reason.empty()) event.reason = "nothing is wrong with it any more";
-    events_.add(std::move(event));
+    news_.push_back(std::move(event));
   }
 }
 

@@ -1,10 +1,11 @@
 // The health of all GPUs of this machine: keeps a Health for each, notices who is silent, knows the
-// operator's cordons, and says what is to be done. Writes every change into the event log. No I/O
-// of its own and no thread: whoever owns it (HealthWatch) calls it from one thread at a time.
+// operator's cordons, and says what is to be done and what happened. No I/O and no thread: whoever
+// owns it (HealthWatch) calls it from one thread at a time.
 #pragma once
 
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "model/gpu.h"
@@ -24,9 +25,9 @@ struct WatchedGpu {
 
 class HealthBoard {
  public:
-  // The clock and the log outlive it. Both only for the time and for writing.
+  // The clock outlives it and is only looked at.
   HealthBoard(const HealthSettings& settings, const std::vector<WatchedGpu>& gpus,
-              const Clock& clock, EventLog& events);
+              const Clock& clock);
 
   // A sampler was started: everybody has the time to answer anew.
   void sampler_started();
@@ -49,6 +50,8 @@ class HealthBoard {
   [[nodiscard]] std::vector<GpuHealth> all() const;
   // Those that changed since the last call, in the order of the GPUs. All of them at first.
   [[nodiscard]] std::vector<GpuHealth> take_changed();
+  // What happened since the last call. To be told after the changes are in force.
+  [[nodiscard]] std::vector<Event> take_news() { return std::exchange(news_, {}); }
 
  private:
   struct Ward {
@@ -78,7 +81,7 @@ class HealthBoard {
 
   HealthSettings settings_;
   const Clock& clock_;
-  EventLog& events_;
+  std::vector<Event> news_;
   std::vector<Ward> wards_;
   TimePoint sampler_since_;
 };

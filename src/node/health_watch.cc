@@ -53,7 +53,7 @@ class HealthWatch::Impl {
   explicit Impl(Parts parts)
       : parts_(std::move(parts)),
         wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-        board_(parts_.settings, parts_.gpus, parts_.clock, parts_.events) {
+        board_(parts_.settings, parts_.gpus, parts_.clock) {
     for (const auto& [gpu, cordon] : parts_.cordons) board_.set_cordon(gpu, cordon);
   }
 
@@ -106,11 +106,15 @@ class HealthWatch::Impl {
   void deliver() {
     const std::lock_guard in_order(delivery_);
     std::vector<GpuHealth> changed;
+    std::vector<Event> news;
     {
       const std::lock_guard lock(mutex_);
       changed = board_.take_changed();
+      news = board_.take_news();
     }
+    // Whoever hears of a change finds it in force.
     for (const GpuHealth& health : changed) parts_.changed(health);
+    for (Event& event : news) parts_.events.add(std::move(event));
     next_tick_ = parts_.tick();
   }
 

@@ -84,6 +84,13 @@ void do_remap(Call& call) {
                    .failed = faults.remap_failed.load() != 0});
   }
 }
+void do_remap_pending(Call& call) {
+  const Faults& faults = call.state.gpu(call.gpu).faults;
+  set_row_remap(call.state, call.gpu,
+                {.remapped = faults.remapped_rows.load(),
+                 .pending = true,
+                 .failed = faults.remap_failed.load() != 0});
+}
 void do_remap_failed(Call& call) {
   const Faults& faults = call.state.gpu(call.gpu).faults;
   set_row_remap(call.state, call.gpu,
@@ -131,6 +138,7 @@ constexpr struct Kind {
     {"ecc", "", "an uncorrected memory error (XID 48)", 0, do_ecc},
     {"ecc-corrected", "N", "N corrected memory errors", 1, do_ecc_corrected},
     {"remap", "N", "N rows of memory were remapped", 1, do_remap},
+    {"remap-pending", "", "a row waits for a reset to be remapped", 0, do_remap_pending},
     {"remap-failed", "", "a row could not be remapped", 0, do_remap_failed},
     {"hot", "CELSIUS", "hold the temperature there", 1, do_hot},
     {"hang", "", "every call about the GPU blocks", 0, do_hang},

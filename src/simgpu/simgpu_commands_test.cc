@@ -47,6 +47,8 @@ TEST_F(CommandsTest, PutsEachKindOfFaultOnAGpu) {
   EXPECT_EQ(fault("1", {"remap", "2"}), kDone);
   EXPECT_EQ(gpu(1).faults.remapped_rows.load(), 2U);
   EXPECT_EQ(gpu(1).faults.remap_pending.load(), 1U);
+  EXPECT_EQ(fault("0", {"remap-pending"}), kDone);
+  EXPECT_EQ(gpu(0).faults.remap_pending.load(), 1U);
   EXPECT_EQ(fault("1", {"remap-failed"}), kDone);
   EXPECT_EQ(fault("1", {"deny", "power", "not-supported"}), kDone);
   EXPECT_EQ(gpu(1).faults.failing_with.load(), 3U);
