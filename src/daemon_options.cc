@@ -8,6 +8,7 @@
 #include <iostream>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/text.h"
 #include "config/config_file.h"
@@ -35,6 +36,7 @@ struct Typed {
   std::optional<fs::path> run;
   std::optional<fs::path> state;
   std::optional<std::string> metrics;
+  std::vector<std::string> settings;
   std::optional<std::string> log_level;
   bool log_json = false;
   bool background = false;
@@ -73,6 +75,8 @@ config::LiveConfig::Override overrides(const Typed& typed, std::optional<LogLeve
     if (typed.state) config.folders.state = *typed.state;
     config.folders.run = fs::absolute(config.folders.run);
     config.folders.state = fs::absolute(config.folders.state);
+    // Checked when they were typed.
+    for (const std::string& setting : typed.settings) (void)config::set_by_text(config, setting);
     if (typed.metrics) config.metrics.address = *typed.metrics == "off" ? "" : *typed.metrics;
     if (level) config.log.level = *level;
     if (typed.log_json) config.log.json = true;
@@ -121,6 +125,9 @@ void describe(CLI::App& app, Typed& typed) {
   app.add_flag("--background", typed.background,
                "Go on in the background once ready; the log is divvyd.log in the state folder");
   app.add_flag("--foreground", typed.foreground, "Stay and log to standard error (the default)");
+  app.add_option("--set", typed.settings,
+                 "One setting, as in --set health.sample_interval=5s; repeatable")
+      ->type_name("SECTION.NAME=VALUE");
   app.add_option("--metrics", typed.metrics,
                  "Serve metrics for Prometheus on ADDRESS:PORT, or \"off\" (default: :9400 for the "
                  "daemon in /run/divvy, off for others)")
@@ -149,6 +156,11 @@ std::variant<DaemonOptions, int> parse_daemon_options(int argc, char** argv) {
   const std::optional<fs::path> file = file_to_read(typed);
   if (typed.check) {
     return check(typed.check_file.empty() ? file.value_or(kDefaultFile) : typed.check_file, typed);
+  }
+  for (const std::string& setting : typed.settings) {
+    DaemonConfig tried;
+    const Status set = config::set_by_text(tried, setting);
+    if (!set) return say({ErrorCode::kInternal, "--set " + set.error().message});
   }
   std::optional<LogLevel> level;
   if (typed.log_level) {

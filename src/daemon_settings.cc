@@ -16,4 +16,27 @@ Result<api::MetricsOptions> metrics_options_of(const config::DaemonConfig& confi
   return options;
 }
 
+node::HealthSettings health_settings_of(const config::DaemonConfig& config) {
+  const config::HealthConfig& health = config.health;
+  return {.policy = {.suspect_time = health.suspect_time,
+                     .failing_time = health.failing_time,
+                     .strikes = health.strikes,
+                     .strike_window = health.strike_window,
+                     .quarantine_time = health.quarantine_time,
+                     .longest_quarantine = health.longest_quarantine,
+                     .forget_time = health.forget_time,
+                     .probation_probes = health.probation_probes,
+                     .probation_interval = health.probation_interval,
+                     .hot_time = health.hot_time,
+                     .hot_margin_c = health.hot_margin_c,
+                     .ignored_xids = health.ignored_xids},
+          .sample_interval = health.sample_interval,
+          .idle_interval = health.idle_interval,
+          .answer_time = health.answer_time,
+          .probe_time = health.probe_time,
+          .on_failure = health.on_failure == config::OnFailure::kEnd ? node::OnFailure::kEnd
+                                                                     : node::OnFailure::kKeep,
+          .grace_time = health.grace_time};
+}
+
 }  // namespace divvy

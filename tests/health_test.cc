@@ -32,8 +32,8 @@ class HealthMachine : public Machine {
   void start_watching() {
     std::vector<std::string> arguments;
     for (const std::string& setting : settings_) {
-      arguments.emplace_back("--health");
-      arguments.push_back(setting);
+      arguments.emplace_back("--set");
+      arguments.push_back("health." + setting);
     }
     start_daemon(arguments);
     ASSERT_TRUE(eventually([this] { return sampled(0) && sampled(1); }));

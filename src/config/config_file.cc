@@ -196,6 +196,30 @@ Result<DaemonConfig> load_config(const std::filesystem::path& file, const Daemon
   return err(ErrorCode::kInvalidArgument, "{}", lines);
 }
 
+Status set_by_text(DaemonConfig& config, std::string_view text) {
+  const std::size_t middle = text.find('=');
+  if (middle == std::string_view::npos) {
+    return err(ErrorCode::kInvalidArgument, "{} is no setting; write SECTION.NAME=VALUE",
+               quote_typed(text));
+  }
+  const std::string_view path = text.substr(0, middle);
+  std::vector<std::string> known;
+  for (const Setting& setting : settings()) {
+    known.push_back(setting.path());
+    if (known.back() != path) continue;
+    const YamlDocument value = read_yaml(text.substr(middle + 1));
+    Problems problems = value.problems;
+    if (problems.empty()) setting.read(value.root, config, problems);
+    if (problems.empty()) return {};
+    return err(ErrorCode::kInvalidArgument, "{}: {}", path, problems.front().what);
+  }
+  std::string advice = "`divvyd --print-config` lists them";
+  if (const auto meant = did_you_mean(path, std::span<const std::string>(known))) {
+    advice = fmt::format("did you mean {}?", *meant);
+  }
+  return err(ErrorCode::kInvalidArgument, "there is no setting {}; {}", quote_typed(path), advice);
+}
+
 std::string write_config(const DaemonConfig& config) {
   std::string text =
       "# Settings of divvyd. What is not named here has the value shown. After a change:\n"

@@ -29,6 +29,10 @@ struct ReadConfig {
 [[nodiscard]] Result<DaemonConfig> load_config(const std::filesystem::path& file,
                                                const DaemonConfig& defaults = {});
 
+// One setting as it stands on a command line, "health.sample_interval=5s", with the same checks as
+// in a file.
+[[nodiscard]] Status set_by_text(DaemonConfig& config, std::string_view text);
+
 // A file that reads back as `config`, with what each setting means beside it.
 [[nodiscard]] std::string write_config(const DaemonConfig& config = {});
 

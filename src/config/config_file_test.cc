@@ -102,10 +102,24 @@ TEST(ConfigFile, AddressesHaveAPort) {
 
 TEST(ConfigFile, LimitsAreNamed) {
   EXPECT_THAT(problems_of("health: {sample_interval: 1ms}"),
-              ElementsAre(HasSubstr("\"1ms\" is out of range: from 100ms to 1h")));
+              ElementsAre(HasSubstr("\"1ms\" is out of range: from 10ms to 7d")));
   EXPECT_THAT(problems_of("ledger: {compact: 2GiB}"), ElementsAre(HasSubstr("from 64KiB to 1GiB")));
-  EXPECT_THAT(problems_of("health: {probe_deadline: 99999999999999999999d}"),
+  EXPECT_THAT(problems_of("health: {probe_time: 99999999999999999999d}"),
               ElementsAre(HasSubstr("is no time")));
+}
+
+TEST(ConfigFile, OneSettingCanComeFromTheCommandLine) {
+  DaemonConfig config;
+  EXPECT_TRUE(set_by_text(config, "health.sample_interval=250ms"));
+  EXPECT_TRUE(set_by_text(config, "health.ignored_xids=[13, 43]"));
+  EXPECT_EQ(config.health.sample_interval, std::chrono::milliseconds(250));
+  EXPECT_THAT(config.health.ignored_xids, ElementsAre(13, 43));
+  const auto message = [&config](const char* text) { return set_by_text(config, text).error().message; };
+  EXPECT_EQ(message("log.level"), "\"log.level\" is no setting; write SECTION.NAME=VALUE");
+  EXPECT_EQ(message("log.levle=info"),
+            "there is no setting \"log.levle\"; did you mean log.level?");
+  EXPECT_EQ(message("health.on_failure=kill"), "health.on_failure: \"kill\" is none of keep, end");
+  EXPECT_THAT(message("health.strikes=[1"), HasSubstr("health.strikes: "));
 }
 
 TEST(ConfigFile, AFileThatIsNotThereIsNamed) {

@@ -50,15 +50,23 @@ struct SharingConfig {
 enum class OnFailure { kKeep, kEnd };
 
 struct HealthConfig {
-  bool enabled = true;
   Duration sample_interval = std::chrono::seconds(1);
-  Duration probe_deadline = std::chrono::seconds(10);
-  Duration suspect_time = std::chrono::seconds(30);
+  Duration idle_interval = std::chrono::seconds(5);
+  Duration answer_time = std::chrono::seconds(10);
+  Duration probe_time = std::chrono::seconds(30);
+  Duration suspect_time = std::chrono::minutes(1);
+  Duration failing_time = std::chrono::minutes(1);
+  std::uint32_t strikes = 3;
+  Duration strike_window = std::chrono::minutes(10);
   Duration quarantine_time = std::chrono::minutes(1);
   Duration longest_quarantine = std::chrono::hours(1);
-  Duration probation_time = std::chrono::minutes(5);
-  std::uint32_t overheating_margin_c = 2;  // Below the temperature at which the GPU slows down
+  Duration forget_time = std::chrono::hours(6);
+  std::uint32_t probation_probes = 3;
+  Duration probation_interval = std::chrono::seconds(10);
+  Duration hot_time = std::chrono::seconds(10);
+  std::uint32_t hot_margin_c = 5;
   OnFailure on_failure = OnFailure::kKeep;
+  Duration grace_time = std::chrono::seconds(30);
   std::vector<std::uint32_t> ignored_xids;
 };
 

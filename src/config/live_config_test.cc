@@ -43,17 +43,17 @@ TEST_F(Live, AReloadPassesOnWhatChanged) {
   EXPECT_THAT(live.reload()->changed, IsEmpty());
   EXPECT_THAT(applied, IsEmpty());
 
-  write("log: {level: debug}\nhealth: {ignored_xids: [13]}\n");
+  write("log: {level: debug}\nsharing: {mode: mps}\n");
   const auto reloaded = live.reload();
   ASSERT_TRUE(reloaded) << reloaded.error().message;
   EXPECT_THAT(reloaded->changed,
-              ElementsAre("log.level: info -> debug", "health.ignored_xids: [] -> [13]"));
+              ElementsAre("log.level: info -> debug", "sharing.mode: timeslice -> mps"));
   EXPECT_THAT(applied, ElementsAre(LogLevel::kDebug));
 
   // What is taken out of the file has its default again.
   write("");
   EXPECT_THAT(live.reload()->changed,
-              ElementsAre("log.level: debug -> info", "health.ignored_xids: [13] -> []"));
+              ElementsAre("log.level: debug -> info", "sharing.mode: mps -> timeslice"));
 }
 
 TEST_F(Live, AWrongFileChangesNothingAndEveryProblemIsLogged) {

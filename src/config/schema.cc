@@ -107,6 +107,54 @@ Setting time(std::string_view section, std::string_view key, Reload reload,
 // The field of a configuration, named once for reading and writing.
 #define FIELD(path) [](DaemonConfig& config) -> auto& { return config.path; }
 
+void add_health(std::vector<Setting>& table) {
+  const auto span = [&table](std::string_view key, std::string_view meaning, auto field) {
+    table.push_back(time("health", key, kRestart, meaning, field, milliseconds(10), hours(7 * 24)));
+  };
+  const auto count = [&table](std::string_view key, std::string_view meaning, auto field) {
+    table.push_back(row("health", key, range("a number", 1U, 1000U), kRestart, meaning, field,
+                        within(1U, 1000U), kWritePlainly));
+  };
+  span("sample_interval", "How often each GPU is looked at.", FIELD(health.sample_interval));
+  span("idle_interval", "The same for a GPU on which nothing has run for a while.",
+       FIELD(health.idle_interval));
+  span("answer_time",
+       "A GPU that says nothing for so long after it should have is suspect, after twice that "
+       "quarantined.",
+       FIELD(health.answer_time));
+  span("probe_time", "A probe that takes longer counts as failed, and the driver as stuck.",
+       FIELD(health.probe_time));
+  span("suspect_time", "A suspect GPU that shows nothing new for so long is healthy again.",
+       FIELD(health.suspect_time));
+  span("failing_time", "Questions that fail for so long make of a suspect GPU a quarantined one.",
+       FIELD(health.failing_time));
+  count("strikes", "So many troubles within strike_window do the same, whatever they were.",
+        FIELD(health.strikes));
+  span("strike_window", "See strikes.", FIELD(health.strike_window));
+  span("quarantine_time",
+       "How long a failed GPU is left alone before it is probed; each relapse doubles it.",
+       FIELD(health.quarantine_time));
+  span("longest_quarantine", "The doubling ends here.", FIELD(health.longest_quarantine));
+  span("forget_time", "Without any trouble for so long, earlier quarantines count no more.",
+       FIELD(health.forget_time));
+  count("probation_probes", "Probes that a GPU has to pass before it counts as healthy.",
+        FIELD(health.probation_probes));
+  span("probation_interval", "How far these probes are apart.", FIELD(health.probation_interval));
+  span("hot_time", "At or over the temperature at which it slows down for so long is too hot.",
+       FIELD(health.hot_time));
+  table.push_back(row("health", "hot_margin_c", range("degrees Celsius", 0U, 50U), kRestart,
+                      "So much cooler than that is cool enough again.", FIELD(health.hot_margin_c),
+                      within(0U, 50U), kWritePlainly));
+  table.push_back(choice("health", "on_failure", kRestart,
+                         "What happens to the tenants of a GPU that fails: they are told and keep "
+                         "running, or are ended.",
+                         FIELD(health.on_failure), kOnFailure));
+  span("grace_time", "Between asking a tenant to end and ending it.", FIELD(health.grace_time));
+  table.push_back(row("health", "ignored_xids", "a list of numbers from 1 to 1023", kRestart,
+                      "Errors of the driver that count for nothing on this machine.",
+                      FIELD(health.ignored_xids), within(1U, 1023U), kWritePlainly));
+}
+
 std::vector<Setting> make_table() {
   std::vector<Setting> table;
   table.push_back(folder("folders", "run", kRestart,
@@ -143,36 +191,7 @@ std::vector<Setting> make_table() {
                          "by side through MPS.",
                          FIELD(sharing.mode), kModes));
 
-  table.push_back(
-      flag("health", "enabled", kRestart, "Watch the GPUs at all.", FIELD(health.enabled)));
-  table.push_back(time("health", "sample_interval", kReload, "How often each GPU is looked at.",
-                       FIELD(health.sample_interval), milliseconds(100), hours(1)));
-  table.push_back(time("health", "probe_deadline", kReload,
-                       "A probe that takes longer counts as failed, and the driver as stuck.",
-                       FIELD(health.probe_deadline), milliseconds(100), hours(1)));
-  table.push_back(time("health", "suspect_time", kReload,
-                       "A suspect GPU that shows nothing new for so long is healthy again.",
-                       FIELD(health.suspect_time), seconds(1), hours(24)));
-  table.push_back(time("health", "quarantine_time", kReload,
-                       "How long a failed GPU is left alone before it is probed; each relapse "
-                       "doubles it.",
-                       FIELD(health.quarantine_time), seconds(1), hours(24)));
-  table.push_back(time("health", "longest_quarantine", kReload, "The doubling ends here.",
-                       FIELD(health.longest_quarantine), seconds(1), hours(7 * 24)));
-  table.push_back(time("health", "probation_time", kReload,
-                       "How long a GPU that passed its probe is watched before it counts as "
-                       "healthy.",
-                       FIELD(health.probation_time), seconds(1), hours(24)));
-  table.push_back(row("health", "overheating_margin_c", range("degrees Celsius", 0U, 50U), kReload,
-                      "A GPU this close to the temperature at which it slows down is suspect.",
-                      FIELD(health.overheating_margin_c), within(0U, 50U), kWritePlainly));
-  table.push_back(choice("health", "on_failure", kReload,
-                         "What happens to the tenants of a GPU that fails: they are told and keep "
-                         "running, or are ended.",
-                         FIELD(health.on_failure), kOnFailure));
-  table.push_back(row("health", "ignored_xids", "a list of numbers from 1 to 1023", kReload,
-                      "Errors of the driver that count for nothing on this machine.",
-                      FIELD(health.ignored_xids), within(1U, 1023U), kWritePlainly));
+  add_health(table);
 
   table.push_back(flag("cdi", "enabled", kRestart,
                        "Write descriptions of GPUs and slices for container runtimes.",

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "node/sampler_thread.h"
 #include "nvml/fake_library.h"
 
 namespace divvy::node {
@@ -83,20 +82,6 @@ TEST(SampleBoard, KeepsTheLatestSampleOfEachGpu) {
   board.put(sample_of(library, 0));
   ASSERT_EQ(board.all().size(), 2U);
   EXPECT_EQ(board.all()[0].temperature_c, 80U);
-}
-
-TEST(SamplerThread, TakesASampleInEveryPeriod) {
-  FakeLibrary library(2);
-  library.gpu(1).fail(Query::kUuid, NVML_ERROR_GPU_IS_LOST);
-  ManualClock clock;
-  SampleBoard board;
-  const SamplerThread sampler(library, board, clock, std::chrono::seconds(5));
-  clock.await_waiters(1);
-  ASSERT_EQ(board.all().size(), 1U);
-  const WallTime first = board.all()[0].taken;
-  clock.advance(std::chrono::seconds(5));
-  clock.await_waiters(1);
-  EXPECT_EQ(board.all()[0].taken - first, std::chrono::seconds(5));
 }
 
 }  // namespace

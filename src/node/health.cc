@@ -115,6 +115,7 @@ void Health::look_at_memory(const GpuSample& sample, TimePoint now, HealthChange
 }
 
 HealthChanges Health::xid(std::uint64_t number, TimePoint now) {
+  if (std::ranges::find(policy_.ignored_xids, number) != policy_.ignored_xids.end()) return {};
   HealthChanges changes;
   switch (judge_xid(number).verdict) {
     case XidVerdict::kApplication:

@@ -40,6 +40,8 @@ struct HealthPolicy {
   // At or over the slowdown temperature for so long is too hot, until it is cooler by the margin.
   Duration hot_time = std::chrono::seconds(10);
   std::uint32_t hot_margin_c = 5;
+  // Count for nothing on this machine.
+  std::vector<std::uint32_t> ignored_xids = {};
 };
 
 // Lasting troubles: each begins and ends, and while one lasts the GPU is not healthy.

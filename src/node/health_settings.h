@@ -1,14 +1,8 @@
-// What an operator can set about health. One table of names, for the command line and for the
-// configuration file. Plain values, callable from any thread.
+// What an operator can set about health (docs/configuration.md). Plain values.
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/clock.h"
-#include "base/result.h"
 #include "node/health.h"
 
 namespace divvy::node {
@@ -29,13 +23,5 @@ struct HealthSettings {
   // Between SIGTERM and SIGKILL.
   Duration grace_time = std::chrono::seconds(30);
 };
-
-// "250ms", "10s", "5m" or "1h"; not negative.
-[[nodiscard]] Result<Duration> parse_duration(std::string_view text);
-
-[[nodiscard]] std::vector<std::string> health_setting_names();
-// As in "sample_interval" "500ms". kInvalidArgument says what would be right.
-[[nodiscard]] Status set_health(HealthSettings& settings, std::string_view name,
-                                std::string_view value);
 
 }  // namespace divvy::node
