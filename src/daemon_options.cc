@@ -52,15 +52,13 @@ bool is_set(const char* variable) {
   return value != nullptr && *value != '\0';
 }
 
-// Where the file says nothing: root's daemon serves everybody, that of a user only the user, and
-// only the one daemon of the machine takes the well-known port.
+// Where the file says nothing: root's daemon serves everybody, that of a user only the user.
 DaemonConfig defaults(const Typed& typed) {
   DaemonConfig config;
-  config.folders = {net::run_folder(), net::state_folder()};
+  config.folders = {typed.run.value_or(net::run_folder()), net::state_folder()};
   if (::geteuid() != 0) config.socket.mode = 0600;
-  if (typed.run.value_or(config.folders.run) != net::system_run_folder()) {
-    config.metrics.address.clear();
-  }
+  // The port is for the daemon of the machine; others would only fight for it.
+  if (config.folders.run != DaemonConfig().folders.run) config.metrics.address = "off";
   return config;
 }
 
@@ -156,11 +154,6 @@ std::variant<DaemonOptions, int> parse_daemon_options(int argc, char** argv) {
   const std::optional<fs::path> file = file_to_read(typed);
   if (typed.check) {
     return check(typed.check_file.empty() ? file.value_or(kDefaultFile) : typed.check_file, typed);
-  }
-  for (const std::string& setting : typed.settings) {
-    DaemonConfig tried;
-    const Status set = config::set_by_text(tried, setting);
-    if (!set) return say({ErrorCode::kInternal, "--set " + set.error().message});
   }
   std::optional<LogLevel> level;
   if (typed.log_level) {

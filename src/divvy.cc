@@ -36,7 +36,7 @@ divvy::cli::DaemonSettings daemon_settings() {
   const std::string& address = config->metrics.address;
   const std::string port = address.substr(address.rfind(':') + 1);
   settings.metrics_port = static_cast<std::uint16_t>(std::atoi(port.c_str()));
-  settings.cdi_folders = config->cdi.folders;
+  if (!config->cdi.folder.empty()) settings.cdi_folders = {config->cdi.folder};
   return settings;
 }
 

@@ -89,7 +89,7 @@ TEST_F(Operations, AReloadTakesOverWhatCanChangeAndNamesWhatCannot) {
   EXPECT_EQ(socket_mode(), 0666U);
   write(
       "log: {level: debug, json: true}\nsocket: {mode: 0640}\nfolders: {state: /elsewhere}\n"
-      "metrics: {address: }\n");
+      "metrics: {address: 127.0.0.1:9401}\n");
   ::kill(daemon_pid(), SIGHUP);
   ASSERT_TRUE(logged("configuration read again"));
   EXPECT_TRUE(logged("log.level: info -> debug"));

@@ -110,10 +110,6 @@ class Reader {
                       "({}), with which it begins",
                       write_value(health.longest_quarantine), write_value(health.quarantine_time)));
     }
-    if (result_.config.cdi.enabled && result_.config.cdi.folders.empty()) {
-      problem(place_of({"cdi.folders"}),
-              "cdi.folders: name a folder, or turn it off with 'enabled: false'");
-    }
     if (result_.config.folders.run == result_.config.folders.state) {
       problem(place_of({"folders.state", "folders.run"}),
               "folders.run and folders.state must be two folders");
@@ -252,7 +248,7 @@ systemctl reload divvyd                        # or SIGHUP: reads the file again
 A reload with a file that is wrong changes nothing and logs every problem. A setting that needs a restart keeps its value until then, and the log
 names it ("folders.run needs a restart"). The file is YAML without anchors, aliases and tags; a key that is there twice is an error.
 
-Times are written with a unit (`500ms`, `30s`, `5m`, `1h`, `1d`), sizes as `64KiB` or `4MiB`. A daemon that is not root's has its folders under
+Times are written with a unit (`500ms`, `30s`, `5m`, `1h`). A daemon that is not root's has its folders under
 `$XDG_RUNTIME_DIR` and `~/.local/state` and mode 0600 for its socket, unless told otherwise.
 )";
   const DaemonConfig defaults;

@@ -32,12 +32,10 @@ struct SocketConfig {
   std::string group;  // Empty: the daemon's own
 };
 
-// Which label of the metrics has the machine's name: dcgm-exporter changed it in 2026.
-enum class HostnameLabel { kLowerCase, kBoth };
-
 struct MetricsConfig {
-  std::string address = ":9400";  // Empty: not served
-  HostnameLabel hostname_label = HostnameLabel::kLowerCase;
+  std::string address = ":9400";  // "off": not served
+  Duration oldest_sample = std::chrono::seconds(60);
+  bool old_hostname_label = false;
 };
 
 enum class SharingMode { kTimeslice, kMps };
@@ -54,31 +52,25 @@ struct HealthConfig {
   Duration idle_interval = std::chrono::seconds(5);
   Duration answer_time = std::chrono::seconds(10);
   Duration probe_time = std::chrono::seconds(30);
-  Duration suspect_time = std::chrono::minutes(1);
-  Duration failing_time = std::chrono::minutes(1);
+  OnFailure on_failure = OnFailure::kKeep;
+  Duration grace_time = std::chrono::seconds(30);
+  Duration suspect_time = std::chrono::seconds(60);
+  Duration failing_time = std::chrono::seconds(60);
   std::uint32_t strikes = 3;
   Duration strike_window = std::chrono::minutes(10);
-  Duration quarantine_time = std::chrono::minutes(1);
+  Duration quarantine_time = std::chrono::seconds(60);
   Duration longest_quarantine = std::chrono::hours(1);
   Duration forget_time = std::chrono::hours(6);
   std::uint32_t probation_probes = 3;
   Duration probation_interval = std::chrono::seconds(10);
   Duration hot_time = std::chrono::seconds(10);
   std::uint32_t hot_margin_c = 5;
-  OnFailure on_failure = OnFailure::kKeep;
-  Duration grace_time = std::chrono::seconds(30);
-  std::vector<std::uint32_t> ignored_xids;
 };
 
 struct CdiConfig {
   bool enabled = true;
-  std::vector<std::filesystem::path> folders = {"/etc/cdi", "/var/run/cdi"};
-  std::filesystem::path driver_root = "/";
+  std::filesystem::path folder;  // Empty: the ones that runtimes look into by themselves
   bool graphics = false;
-};
-
-struct LedgerConfig {
-  Bytes compact = mib(4);  // Size of the journal at which it is rewritten
 };
 
 struct PrivilegesConfig {
@@ -94,7 +86,6 @@ struct DaemonConfig {
   SharingConfig sharing;
   HealthConfig health;
   CdiConfig cdi;
-  LedgerConfig ledger;
   PrivilegesConfig privileges;
 };
 

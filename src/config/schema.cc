@@ -12,7 +12,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr std::string_view kLevels[] = {"debug", "info", "warning", "error", "off"};
-constexpr std::string_view kLabels[] = {"hostname", "both"};
 constexpr std::string_view kModes[] = {"timeslice", "mps"};
 constexpr std::string_view kOnFailure[] = {"keep", "end"};
 
@@ -24,7 +23,6 @@ constexpr Section kSections[] = {
     {"sharing", "How GPUs are shared."},
     {"health", "How GPUs are watched, and what happens when one fails."},
     {"cdi", "Descriptions of GPUs and slices for container runtimes."},
-    {"ledger", "The record of who holds what."},
     {"privileges", "What root's daemon gives up once it is ready."},
 };
 
@@ -177,38 +175,82 @@ std::vector<Setting> make_table() {
                       "Owns the API's socket; with mode 0660 its members alone may ask.",
                       FIELD(socket.group), read_name, kWritePlainly));
 
-  table.push_back(row("metrics", "address", "HOST:PORT, :PORT or nothing", kRestart,
-                      "Where /metrics, /healthz and /readyz are served; nothing turns them off.",
+  table.push_back(row("metrics", "address", "HOST:PORT, :PORT or off", kRestart,
+                      "Where /metrics, /healthz and /readyz are served. Off by itself for a daemon "
+                      "that is not the machine's.",
                       FIELD(metrics.address), read_address, kWritePlainly));
-  table.push_back(
-      choice("metrics", "hostname_label", kRestart,
-             "The label with the machine's name. dcgm-exporter called it Hostname until "
-             "2026 and calls it hostname since; both writes it twice.",
-             FIELD(metrics.hostname_label), kLabels));
+  table.push_back(time("metrics", "oldest_sample", kRestart,
+                       "What a GPU said longer ago is left out.", FIELD(metrics.oldest_sample),
+                       seconds(1), hours(1)));
+  table.push_back(flag("metrics", "old_hostname_label", kRestart,
+                       "Also write the label Hostname, as dcgm-exporter did until 2026.",
+                       FIELD(metrics.old_hostname_label)));
 
   table.push_back(choice("sharing", "mode", kReload,
                          "How tenants share a GPU that name no mode themselves: by turns, or side "
                          "by side through MPS.",
                          FIELD(sharing.mode), kModes));
 
-  add_health(table);
+  table.push_back(time("health", "sample_interval", kRestart, "How often each GPU is looked at.",
+                       FIELD(health.sample_interval), milliseconds(100), hours(1)));
+  table.push_back(time("health", "idle_interval", kRestart,
+                       "How often one is on which nothing has run for a while.",
+                       FIELD(health.idle_interval), milliseconds(100), hours(1)));
+  table.push_back(time("health", "answer_time", kRestart,
+                       "A GPU that says nothing for so long after it should have is suspect, after "
+                       "twice that quarantined.",
+                       FIELD(health.answer_time), milliseconds(100), hours(1)));
+  table.push_back(time("health", "probe_time", kRestart, "A probe that takes longer has failed.",
+                       FIELD(health.probe_time), milliseconds(100), hours(1)));
+  table.push_back(choice("health", "on_failure", kRestart,
+                         "What happens to the tenants of a GPU that fails: they are told and keep "
+                         "running, or are ended.",
+                         FIELD(health.on_failure), kOnFailure));
+  table.push_back(time("health", "grace_time", kRestart,
+                       "Between SIGTERM and SIGKILL, where tenants are ended.",
+                       FIELD(health.grace_time), milliseconds(0), hours(1)));
+  table.push_back(time("health", "suspect_time", kRestart,
+                       "A suspect GPU that shows nothing for so long is healthy again.",
+                       FIELD(health.suspect_time), seconds(1), hours(24)));
+  table.push_back(time("health", "failing_time", kRestart,
+                       "Questions that fail for so long make of a suspect GPU a quarantined one.",
+                       FIELD(health.failing_time), seconds(1), hours(24)));
+  table.push_back(row("health", "strikes", range("a number", 1U, 1000U), kRestart,
+                      "So many troubles within strike_window do the same, whatever they were.",
+                      FIELD(health.strikes), within(1U, 1000U), kWritePlainly));
+  table.push_back(time("health", "strike_window", kRestart, "See strikes.",
+                       FIELD(health.strike_window), seconds(1), hours(24)));
+  table.push_back(time("health", "quarantine_time", kRestart,
+                       "Until the first probe after a quarantine began; twice as long each time.",
+                       FIELD(health.quarantine_time), seconds(1), hours(24)));
+  table.push_back(time("health", "longest_quarantine", kRestart, "The doubling ends here.",
+                       FIELD(health.longest_quarantine), seconds(1), hours(168)));
+  table.push_back(time("health", "forget_time", kRestart,
+                       "Without any trouble for so long, earlier quarantines count no more.",
+                       FIELD(health.forget_time), seconds(1), hours(720)));
+  table.push_back(row("health", "probation_probes", range("a number", 1U, 1000U), kRestart,
+                      "Probes that a GPU has to pass before it is healthy again.",
+                      FIELD(health.probation_probes), within(1U, 1000U), kWritePlainly));
+  table.push_back(time("health", "probation_interval", kRestart, "How far these probes are apart.",
+                       FIELD(health.probation_interval), milliseconds(100), hours(1)));
+  table.push_back(
+      time("health", "hot_time", kRestart,
+           "At or over the temperature at which it slows down for so long, a GPU is too hot.",
+           FIELD(health.hot_time), milliseconds(100), hours(1)));
+  table.push_back(row("health", "hot_margin_c", range("degrees Celsius", 1U, 50U), kRestart,
+                      "Until it is cooler than that by so many degrees.",
+                      FIELD(health.hot_margin_c), within(1U, 50U), kWritePlainly));
 
   table.push_back(flag("cdi", "enabled", kRestart,
                        "Write descriptions of GPUs and slices for container runtimes.",
                        FIELD(cdi.enabled)));
-  table.push_back(row("cdi", "folders", "a list of folders", kRestart,
-                      "Where container runtimes look: the first for whole GPUs, the last for "
-                      "slices.",
-                      FIELD(cdi.folders), kReadPlainly, kWritePlainly));
-  table.push_back(folder("cdi", "driver_root", kRestart,
-                         "Where the driver is installed, if not in the file system itself.",
-                         FIELD(cdi.driver_root)));
+  table.push_back(row("cdi", "folder", "a folder, or nothing", kRestart,
+                      "Where they are written. Nothing: /etc/cdi for GPUs and /var/run/cdi for "
+                      "slices, where runtimes look by themselves.",
+                      FIELD(cdi.folder), read_optional_folder, kWritePlainly));
   table.push_back(flag("cdi", "graphics", kRestart,
-                       "Also the driver's libraries for OpenGL and Vulkan.", FIELD(cdi.graphics)));
-
-  table.push_back(row("ledger", "compact", range("a size", kib(64), gib(1)), kRestart,
-                      "The journal is rewritten when it has grown to this.", FIELD(ledger.compact),
-                      within(kib(64), gib(1)), kWritePlainly));
+                       "Give containers what drawing and video need as well.",
+                       FIELD(cdi.graphics)));
 
   table.push_back(flag("privileges", "drop", kRestart,
                        "Give up the capabilities that the daemon does not need.",

@@ -30,13 +30,11 @@ TEST(Schema, WhatIsWrittenReadsBackAsTheSame) {
   config.folders.run = "/a folder with \"quotes\"";
   config.log.level = LogLevel::kWarning;
   config.socket = {0640, "gpu-users"};
-  config.metrics = {"[::1]:9400", HostnameLabel::kBoth};
+  config.metrics = {"[::1]:9400", std::chrono::seconds(90), true};
   config.sharing.mode = SharingMode::kMps;
   config.health.sample_interval = std::chrono::milliseconds(1500);
   config.health.on_failure = OnFailure::kEnd;
-  config.health.ignored_xids = {13, 31};
-  config.cdi.folders = {"/one"};
-  config.ledger.compact = kib(100);
+  config.cdi.folder = "/one";
   config.privileges.keep = {"SYS_ADMIN"};
   for (const DaemonConfig& wanted : {DaemonConfig(), config}) {
     const ReadConfig read = read_config(write_config(wanted));

@@ -16,13 +16,14 @@ namespace {
 
 using Kind = YamlNode::Kind;
 
-constexpr std::array<std::pair<std::string_view, std::int64_t>, 5> kTimeUnits = {{
+constexpr std::array<std::pair<std::string_view, std::int64_t>, 4> kTimeUnits = {{
     {"ms", 1'000'000},
     {"s", 1'000'000'000},
     {"m", 60'000'000'000},
     {"h", 3'600'000'000'000},
-    {"d", 86'400'000'000'000},
 }};
+
+constexpr std::string_view kOff = "off";
 
 void refuse(const YamlNode& node, Problems& problems, std::string what) {
   problems.push_back({node.at, std::move(what)});
@@ -125,19 +126,6 @@ void read_value(const YamlNode& node, Duration& value, Limits<Duration> limits,
   refuse(node, problems, std::move(what));
 }
 
-void read_value(const YamlNode& node, Bytes& value, Limits<Bytes> limits, Problems& problems) {
-  const auto text = word_of(node, "an amount of memory, like 4MiB", problems);
-  if (!text) return;
-  const auto found = parse_bytes(*text);
-  if (!found) {
-    refuse(
-        node, problems,
-        fmt::format("{} is no amount of memory; write it like 512KiB or 4MiB", quote_typed(*text)));
-    return;
-  }
-  set_within(node, *found, limits, value, problems);
-}
-
 void read_value(const YamlNode& node, std::uint32_t& value, Limits<std::uint32_t> limits,
                 Problems& problems) {
   const auto text = word_of(node, "a whole number", problems);
@@ -164,18 +152,12 @@ void read_value(const YamlNode& node, std::filesystem::path& value, Problems& pr
   if (!value.has_filename() && value != "/") value = value.parent_path();  // "/run/divvy/"
 }
 
-void read_value(const YamlNode& node, std::vector<std::filesystem::path>& value,
-                Problems& problems) {
-  read_list(
-      node, "[/etc/cdi, /var/run/cdi]", value, problems,
-      [&](const YamlNode& item, std::filesystem::path& path) { read_value(item, path, problems); });
-}
-
-void read_value(const YamlNode& node, std::vector<std::uint32_t>& value,
-                Limits<std::uint32_t> limits, Problems& problems) {
-  read_list(node, "[13, 31]", value, problems, [&](const YamlNode& item, std::uint32_t& number) {
-    read_value(item, number, limits, problems);
-  });
+void read_optional_folder(const YamlNode& node, std::filesystem::path& value, Problems& problems) {
+  if (node.kind == Kind::kNothing || (node.kind == Kind::kWord && node.word.empty())) {
+    value.clear();
+    return;
+  }
+  read_value(node, value, problems);
 }
 
 void read_mode(const YamlNode& node, mode_t& value, Problems& problems) {
@@ -205,14 +187,15 @@ void read_name(const YamlNode& node, std::string& value, Problems& problems) {
 }
 
 void read_address(const YamlNode& node, std::string& value, Problems& problems) {
-  if (node.kind == Kind::kNothing) {
-    value.clear();
+  // What YAML makes of an empty value is meant as "off" too.
+  if (node.kind == Kind::kNothing || (node.kind == Kind::kWord && node.word.empty())) {
+    value = kOff;
     return;
   }
   const auto text = word_of(node, "an address, like :9400 or 127.0.0.1:9400", problems);
   if (!text) return;
-  if (text->empty()) {
-    value.clear();
+  if (*text == kOff) {
+    value = kOff;
     return;
   }
   const std::size_t colon = text->rfind(':');
@@ -287,7 +270,6 @@ std::string write_value(Duration value) {
   return value.count() == 0 ? "0s" : fmt::format("{}ms", value.count() / 1'000'000);
 }
 
-std::string write_value(Bytes value) { return to_string(value); }
 std::string write_value(std::uint32_t value) { return std::to_string(value); }
 
 std::string write_value(const std::string& value) {

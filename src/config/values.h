@@ -28,19 +28,16 @@ struct Limits {
 
 void read_value(const YamlNode& node, bool& value, Problems& problems);
 void read_value(const YamlNode& node, Duration& value, Limits<Duration> limits, Problems& problems);
-void read_value(const YamlNode& node, Bytes& value, Limits<Bytes> limits, Problems& problems);
 void read_value(const YamlNode& node, std::uint32_t& value, Limits<std::uint32_t> limits,
                 Problems& problems);
 void read_value(const YamlNode& node, std::filesystem::path& value, Problems& problems);
-void read_value(const YamlNode& node, std::vector<std::filesystem::path>& value,
-                Problems& problems);
-void read_value(const YamlNode& node, std::vector<std::uint32_t>& value,
-                Limits<std::uint32_t> limits, Problems& problems);
+// The same, or nothing.
+void read_optional_folder(const YamlNode& node, std::filesystem::path& value, Problems& problems);
 // Rights of a file in octal: 0660.
 void read_mode(const YamlNode& node, mode_t& value, Problems& problems);
 // A word of letters, digits, '_', '-' and '.', or nothing.
 void read_name(const YamlNode& node, std::string& value, Problems& problems);
-// HOST:PORT, :PORT, [IPV6]:PORT, or nothing.
+// HOST:PORT, :PORT or [IPV6]:PORT; "off" for nothing.
 void read_address(const YamlNode& node, std::string& value, Problems& problems);
 // Names of Linux capabilities, with or without CAP_ before them; kept without.
 void read_capabilities(const YamlNode& node, std::vector<std::string>& value, Problems& problems);
@@ -51,7 +48,6 @@ void read_capabilities(const YamlNode& node, std::vector<std::string>& value, Pr
 
 [[nodiscard]] std::string write_value(bool value);
 [[nodiscard]] std::string write_value(Duration value);
-[[nodiscard]] std::string write_value(Bytes value);
 [[nodiscard]] std::string write_value(std::uint32_t value);
 [[nodiscard]] std::string write_value(const std::string& value);
 [[nodiscard]] std::string write_value(const std::filesystem::path& value);
