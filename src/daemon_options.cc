@@ -75,7 +75,7 @@ config::LiveConfig::Override overrides(const Typed& typed, std::optional<LogLeve
     config.folders.state = fs::absolute(config.folders.state);
     // Checked when they were typed.
     for (const std::string& setting : typed.settings) (void)config::set_by_text(config, setting);
-    if (typed.metrics) config.metrics.address = *typed.metrics == "off" ? "" : *typed.metrics;
+    if (typed.metrics) config.metrics.address = *typed.metrics;
     if (level) config.log.level = *level;
     if (typed.log_json) config.log.json = true;
   };

@@ -9,10 +9,10 @@ node::GpuMode default_mode(const config::DaemonConfig& config) {
 
 Result<api::MetricsOptions> metrics_options_of(const config::DaemonConfig& config) {
   api::MetricsOptions options;
-  DIVVY_TRY(listen, api::parse_metrics_address(
-                        config.metrics.address.empty() ? "off" : config.metrics.address));
+  DIVVY_TRY(listen, api::parse_metrics_address(config.metrics.address));
   options.listen = std::move(listen);
-  options.old_hostname_label = config.metrics.hostname_label == config::HostnameLabel::kBoth;
+  options.oldest_sample = config.metrics.oldest_sample;
+  options.old_hostname_label = config.metrics.old_hostname_label;
   return options;
 }
 

@@ -106,7 +106,7 @@ TEST(App, SuggestsTheCommandThatWasMeant) {
 
 TEST(App, ListsTheCommandsWhenNoneIsClose) {
   EXPECT_TRUE(has(divvy({"frobnicate"}).err,
-                  "commands are gpus, run, set, ps, top, doctor, sim, bench, version"));
+                  "commands are gpus, run, set, ps, top, doctor, gpu, events, sim, bench, version"));
 }
 
 TEST(App, SuggestsTheOptionThatWasMeant) {

@@ -98,7 +98,7 @@ TEST(ConfigFile, AddressesHaveAPort) {
 
 TEST(ConfigFile, LimitsAreNamed) {
   EXPECT_THAT(problems_of("health: {sample_interval: 1ms}"),
-              ElementsAre(HasSubstr("\"1ms\" is out of range: from 100ms to 1h")));
+              ElementsAre(HasSubstr("\"1ms\" is out of range: from 10ms to 168h")));
   EXPECT_THAT(problems_of("health: {hot_margin_c: 51}"), ElementsAre(HasSubstr("from 1 to 50")));
   EXPECT_THAT(problems_of("health: {probe_time: 99999999999999999999h}"),
               ElementsAre(HasSubstr("is no time")));

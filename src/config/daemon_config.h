@@ -65,6 +65,7 @@ struct HealthConfig {
   Duration probation_interval = std::chrono::seconds(10);
   Duration hot_time = std::chrono::seconds(10);
   std::uint32_t hot_margin_c = 5;
+  std::vector<std::uint32_t> ignored_xids;
 };
 
 struct CdiConfig {

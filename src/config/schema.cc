@@ -191,55 +191,7 @@ std::vector<Setting> make_table() {
                          "by side through MPS.",
                          FIELD(sharing.mode), kModes));
 
-  table.push_back(time("health", "sample_interval", kRestart, "How often each GPU is looked at.",
-                       FIELD(health.sample_interval), milliseconds(100), hours(1)));
-  table.push_back(time("health", "idle_interval", kRestart,
-                       "How often one is on which nothing has run for a while.",
-                       FIELD(health.idle_interval), milliseconds(100), hours(1)));
-  table.push_back(time("health", "answer_time", kRestart,
-                       "A GPU that says nothing for so long after it should have is suspect, after "
-                       "twice that quarantined.",
-                       FIELD(health.answer_time), milliseconds(100), hours(1)));
-  table.push_back(time("health", "probe_time", kRestart, "A probe that takes longer has failed.",
-                       FIELD(health.probe_time), milliseconds(100), hours(1)));
-  table.push_back(choice("health", "on_failure", kRestart,
-                         "What happens to the tenants of a GPU that fails: they are told and keep "
-                         "running, or are ended.",
-                         FIELD(health.on_failure), kOnFailure));
-  table.push_back(time("health", "grace_time", kRestart,
-                       "Between SIGTERM and SIGKILL, where tenants are ended.",
-                       FIELD(health.grace_time), milliseconds(0), hours(1)));
-  table.push_back(time("health", "suspect_time", kRestart,
-                       "A suspect GPU that shows nothing for so long is healthy again.",
-                       FIELD(health.suspect_time), seconds(1), hours(24)));
-  table.push_back(time("health", "failing_time", kRestart,
-                       "Questions that fail for so long make of a suspect GPU a quarantined one.",
-                       FIELD(health.failing_time), seconds(1), hours(24)));
-  table.push_back(row("health", "strikes", range("a number", 1U, 1000U), kRestart,
-                      "So many troubles within strike_window do the same, whatever they were.",
-                      FIELD(health.strikes), within(1U, 1000U), kWritePlainly));
-  table.push_back(time("health", "strike_window", kRestart, "See strikes.",
-                       FIELD(health.strike_window), seconds(1), hours(24)));
-  table.push_back(time("health", "quarantine_time", kRestart,
-                       "Until the first probe after a quarantine began; twice as long each time.",
-                       FIELD(health.quarantine_time), seconds(1), hours(24)));
-  table.push_back(time("health", "longest_quarantine", kRestart, "The doubling ends here.",
-                       FIELD(health.longest_quarantine), seconds(1), hours(168)));
-  table.push_back(time("health", "forget_time", kRestart,
-                       "Without any trouble for so long, earlier quarantines count no more.",
-                       FIELD(health.forget_time), seconds(1), hours(720)));
-  table.push_back(row("health", "probation_probes", range("a number", 1U, 1000U), kRestart,
-                      "Probes that a GPU has to pass before it is healthy again.",
-                      FIELD(health.probation_probes), within(1U, 1000U), kWritePlainly));
-  table.push_back(time("health", "probation_interval", kRestart, "How far these probes are apart.",
-                       FIELD(health.probation_interval), milliseconds(100), hours(1)));
-  table.push_back(
-      time("health", "hot_time", kRestart,
-           "At or over the temperature at which it slows down for so long, a GPU is too hot.",
-           FIELD(health.hot_time), milliseconds(100), hours(1)));
-  table.push_back(row("health", "hot_margin_c", range("degrees Celsius", 1U, 50U), kRestart,
-                      "Until it is cooler than that by so many degrees.",
-                      FIELD(health.hot_margin_c), within(1U, 50U), kWritePlainly));
+  add_health(table);
 
   table.push_back(flag("cdi", "enabled", kRestart,
                        "Write descriptions of GPUs and slices for container runtimes.",

@@ -160,6 +160,13 @@ void read_optional_folder(const YamlNode& node, std::filesystem::path& value, Pr
   read_value(node, value, problems);
 }
 
+void read_value(const YamlNode& node, std::vector<std::uint32_t>& value,
+                Limits<std::uint32_t> limits, Problems& problems) {
+  read_list(node, "[13, 31]", value, problems, [&](const YamlNode& item, std::uint32_t& number) {
+    read_value(item, number, limits, problems);
+  });
+}
+
 void read_mode(const YamlNode& node, mode_t& value, Problems& problems) {
   const auto text = word_of(node, "rights in octal, like 0660", problems);
   if (!text) return;

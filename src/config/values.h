@@ -33,6 +33,8 @@ void read_value(const YamlNode& node, std::uint32_t& value, Limits<std::uint32_t
 void read_value(const YamlNode& node, std::filesystem::path& value, Problems& problems);
 // The same, or nothing.
 void read_optional_folder(const YamlNode& node, std::filesystem::path& value, Problems& problems);
+void read_value(const YamlNode& node, std::vector<std::uint32_t>& value,
+                Limits<std::uint32_t> limits, Problems& problems);
 // Rights of a file in octal: 0660.
 void read_mode(const YamlNode& node, mode_t& value, Problems& problems);
 // A word of letters, digits, '_', '-' and '.', or nothing.
