@@ -17,6 +17,7 @@
 #include "node/house.h"
 #include "node/inventory.h"
 #include "node/keeper.h"
+#include "node/ledger.h"
 #include "node/mps_mode.h"
 #include "node/tenants.h"
 
@@ -30,7 +31,7 @@ constexpr const char* kFooter =
 divvyd is started anew. `divvy run` starts one in the background by itself.
 
 Exit status: 0 ended in order, 1 it did not work, 2 the command line was wrong,
-3 another divvyd runs in the same folder.)";
+3 another divvyd runs in one of its folders.)";
 
 struct Options {
   fs::path run = net::run_folder();
@@ -54,6 +55,8 @@ Status serve(const Options& options, node::Background& background, const sigset_
   DIVVY_TRY(keeper, node::Keeper::create());
   DIVVY_TRY(library, open_driver());
   DIVVY_TRY(inventory, node::take_inventory(*library));
+  const auto disk = node::open_disk(options.state);
+  DIVVY_TRY(ledger, node::Ledger::open(*disk, node::boot_id()));
   SystemClock clock;
   node::Arbiter arbiter(clock);
   node::Mps mps({.folder = options.run / "mps", .control = {}, .on_death = on_mps_death});
@@ -63,7 +66,7 @@ Status serve(const Options& options, node::Background& background, const sigset_
                                             .keeper = keeper,
                                             .clock = clock,
                                             .run_folder = options.run,
-                                            .state_folder = options.state,
+                                            .ledger = *ledger,
                                             .prepare_mps = node::prepare_mps(mps),
                                             .leave_mps = node::leave_mps(mps)}));
   mps.stop_unused();
@@ -106,6 +109,8 @@ int run(Options options) {
   }
   const auto lock = node::lock_run_folder(options.run);
   if (!lock) return fail(lock.error());
+  const auto ledger_lock = node::lock_state_folder(options.state);
+  if (!ledger_lock) return fail(ledger_lock.error());
 
   // Blocked here, so that no thread made later takes them; serve() waits for them.
   sigset_t signals;

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <iostream>
 
 namespace divvy::node {
@@ -38,6 +39,25 @@ Status make_folder(const std::filesystem::path& folder, mode_t mode) {
   return {};
 }
 
+Result<UniqueFd> lock(const std::filesystem::path& path,
+                      const std::function<std::string(const std::string& pid)>& taken) {
+  UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file) {
+    return err(ErrorCode::kIo, "{} could not be opened: {}", path.string(), std::strerror(errno));
+  }
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    std::string pid = "unknown";
+    std::ifstream(path) >> pid;
+    return err({ErrorCode::kAlreadyExists, taken(pid)});
+  }
+  const std::string pid = std::to_string(::getpid()) + "\n";
+  if (::ftruncate(file.get(), 0) != 0 ||
+      ::pwrite(file.get(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
+    return err(ErrorCode::kIo, "{} could not be written: {}", path.string(), std::strerror(errno));
+  }
+  return file;
+}
+
 }  // namespace
 
 Status make_folders(const std::filesystem::path& run, const std::filesystem::path& state) {
@@ -46,25 +66,21 @@ Status make_folders(const std::filesystem::path& run, const std::filesystem::pat
 }
 
 Result<UniqueFd> lock_run_folder(const std::filesystem::path& run) {
-  const std::filesystem::path path = run / "divvyd.lock";
-  UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!file) {
-    return err(ErrorCode::kIo, "{} could not be opened: {}", path.string(), std::strerror(errno));
-  }
-  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    std::string pid = "unknown";
-    std::ifstream(path) >> pid;
-    return err(ErrorCode::kAlreadyExists,
-               "a divvyd (pid {}) runs in {} already; use that one, stop it, or choose another "
-               "folder with --run-dir",
-               pid, run.string());
-  }
-  const std::string pid = std::to_string(::getpid()) + "\n";
-  if (::ftruncate(file.get(), 0) != 0 ||
-      ::pwrite(file.get(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
-    return err(ErrorCode::kIo, "{} could not be written: {}", path.string(), std::strerror(errno));
-  }
-  return file;
+  return lock(run / "divvyd.lock", [&run](const std::string& pid) {
+    return fmt::format(
+        "a divvyd (pid {}) runs in {} already; use that one, stop it, or choose another folder "
+        "with --run-dir",
+        pid, run.string());
+  });
+}
+
+Result<UniqueFd> lock_state_folder(const std::filesystem::path& state) {
+  return lock(state / "ledger.lock", [&state](const std::string& pid) {
+    return fmt::format(
+        "a divvyd (pid {}) keeps its ledger in {} already; use that one, stop it, or choose "
+        "another folder with --state-dir",
+        pid, state.string());
+  });
 }
 
 Result<Background> Background::enter(const std::filesystem::path& log_file) {

@@ -15,8 +15,10 @@ namespace divvy::node {
                                   const std::filesystem::path& state);
 
 // Held as long as the descriptor is open, also against a daemon that was killed. kAlreadyExists
-// when another daemon has it.
+// when another daemon has it. Two locks, because two daemons may be told to use one state folder
+// from two run folders, and would then write one ledger.
 [[nodiscard]] Result<UniqueFd> lock_run_folder(const std::filesystem::path& run);
+[[nodiscard]] Result<UniqueFd> lock_state_folder(const std::filesystem::path& state);
 
 // Goes on in a child process without a terminal, with its log in `log_file`. The parent stays until
 // tell() and exits with the status told there, after it has written the message.

@@ -1,5 +1,5 @@
 // The tenants of this node: grants slices, changes them, takes them back, remembers them across a
-// restart. Joins the books (Slices), the sockets (Registrar) and the file (StateFile); what is
+// restart. Joins the books (Slices), the sockets (Registrar) and the disk (Ledger); what is
 // acknowledged is on the disk.
 //
 // All methods may be called from any thread.
@@ -23,6 +23,7 @@
 #include "model/node.h"
 #include "model/request.h"
 #include "node/arbiter.h"
+#include "node/ledger.h"
 #include "node/registrar.h"
 #include "node/slices.h"
 #include "node/tenant_record.h"
@@ -100,13 +101,13 @@ class Tenants {
     Keeper& keeper;
     Clock& clock;
     std::filesystem::path run_folder;
-    std::filesystem::path state_folder;
+    Ledger& ledger;  // Nobody else grants or releases in it
     // Both empty: mode mps is refused.
     PrepareMode prepare_mps;
     LeaveMode leave_mps;
   };
 
-  // Reads the state and opens the sockets of the tenants in it. What is referred to in `parts`
+  // Opens the sockets of the tenants in the ledger. What is referred to in `parts`
   // outlives it.
   [[nodiscard]] static Result<std::unique_ptr<Tenants>> create(Parts parts);
   // The tenants go on with open gates; the next daemon finds them again.
@@ -154,9 +155,11 @@ class Tenants {
   [[nodiscard]] Result<Grant> finish(TenantRecord record);
   // Gives back what place() kept.
   void abandon(const TenantRecord& record);
-  [[nodiscard]] Status save() const;
   [[nodiscard]] Status check_owner(const TenantRecord& record, const Peer& who) const;
-  void release_locked(model::TenantId tenant);
+  void release_locked(model::TenantId tenant, Journal::Sync sync);
+  [[nodiscard]] const std::map<model::TenantId, TenantRecord>& records() const {
+    return parts_.ledger.tenants();
+  }
   void leave_mps(const TenantRecord& record);
   void ended(model::TenantId tenant);
   void serve_waiting();
@@ -166,13 +169,11 @@ class Tenants {
                                                                  const Change& change) const;
 
   Parts parts_;
-  StateFile file_;
   Meter meter_;
   mutable std::mutex mutex_;
   Slices slices_;
-  std::map<model::TenantId, TenantRecord> records_;
   std::map<model::TenantId, std::string> placed_;  // Names of those between the two halves
-  model::TenantId next_id_{1};
+  model::TenantId next_id_;
   std::deque<std::shared_ptr<WaitingAsk>> waiting_;
   // Last, so that it ends first: its thread calls ended().
   std::unique_ptr<Registrar> registrar_;
