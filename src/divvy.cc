@@ -11,6 +11,7 @@
 #include "model/node.h"
 #include "net/local_paths.h"
 #include "node/inventory.h"
+#include "node/ledger_report.h"
 #include "nvml/library.h"
 
 namespace {
@@ -18,6 +19,11 @@ namespace {
 divvy::Result<divvy::model::Node> take_inventory() {
   DIVVY_TRY(library, divvy::open_driver());
   return divvy::node::take_inventory(*library);
+}
+
+divvy::Result<std::string> read_ledger(const std::string& state_folder) {
+  return divvy::node::ledger_document(state_folder.empty() ? divvy::net::state_folder()
+                                                           : std::filesystem::path(state_folder));
 }
 
 }  // namespace
@@ -32,7 +38,8 @@ int main(int argc, char** argv) {
                  .program = home / "bin/divvyd",
                  .simulated = simulated},
       .libraries = {.shim = home / "lib/divvy/libdivvy.so",
-                    .simgpu = simulated ? home / "lib/divvy/simgpu" : std::filesystem::path()}};
+                    .simgpu = simulated ? home / "lib/divvy/simgpu" : std::filesystem::path()},
+      .ledger = read_ledger};
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   return divvy::cli::run(arguments, services, divvy::cli::this_terminal(), std::cout, std::cerr);
 }

@@ -68,6 +68,7 @@ struct CommandLine {
   CLI::App* set = nullptr;
   CLI::App* ps = nullptr;
   CLI::App* top = nullptr;
+  CLI::App* ledger = nullptr;
   CLI::App* sim = nullptr;
   CLI::App* bench = nullptr;
   CLI::App* version = nullptr;
@@ -80,6 +81,7 @@ struct CommandLine {
   bool set_no_cap = false;
   PsArguments ps_arguments;
   TopArguments top_arguments;
+  LedgerArguments ledger_arguments;
   SimArguments sim_arguments;
   BenchArguments bench_arguments;
   std::string version_format = "table";
@@ -120,6 +122,7 @@ struct CommandLine {
         ->type_name("FORMAT");
     top->add_flag("--once", top_arguments.once, "Print once and end");
 
+    ledger = add_ledger(app, ledger_arguments);
     sim = add_sim(app, sim_arguments);
     bench = add_bench(app, bench_arguments);
 
@@ -286,6 +289,7 @@ class Run {
     if (line_.set->parsed()) return set();
     if (line_.ps->parsed()) return ps();
     if (line_.top->parsed()) return top();
+    if (line_.ledger->parsed()) return ledger();
     if (line_.sim->parsed()) return sim();
     if (line_.bench->parsed()) return bench();
     if (line_.version->parsed()) return version();
@@ -349,6 +353,13 @@ class Run {
     if (!format) return usage(format.error().message);
     return watch_tenants(Daemon(services_.daemon),
                          {.format = *format, .once = line_.top_arguments.once}, style_, out_, err_);
+  }
+
+  int ledger() {
+    if (line_.ledger->get_subcommands().empty()) return print(line_.help());
+    const auto status =
+        run_ledger(*line_.ledger, line_.ledger_arguments, services_.ledger, style_, out_, err_);
+    return status ? *status : usage(status.error().message);
   }
 
   int bench() {

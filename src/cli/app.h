@@ -9,6 +9,7 @@
 #include "cli/daemon.h"
 #include "cli/exit_codes.h"
 #include "cli/gpus.h"
+#include "cli/ledger_command.h"
 #include "cli/run_command.h"
 #include "cli/style.h"
 
@@ -20,6 +21,7 @@ struct Services {
   Inventory inventory;
   Daemon::Options daemon = {};
   RunLibraries libraries = {};
+  LedgerReader ledger = {};
 };
 
 // `arguments` are those of main without the program's name. Returns the exit status.

@@ -91,6 +91,17 @@ Examples:
   divvy top --once          one picture, for a log
   divvy top -o json         everything, in the schema divvy/v1)";
 
+constexpr const char* kLedgerFooter = R"(The ledger is the file in which divvyd keeps who holds which slice and which GPUs
+are cordoned. Both commands only read it, with divvyd running or not; only the user
+whose file it is, and root, can.
+
+Examples:
+  divvy ledger show
+  divvy ledger verify && echo all of it can be read
+  divvy ledger show --state-dir /mnt/disk/var/lib/divvy -o json
+
+Exit status of both: 0 clean, 1 damaged, 3 there is no ledger, 5 not yours to read.)";
+
 constexpr const char* kBenchFooter = R"(Examples:
   divvy bench place                 clusters of 1,000, 10,000 and 100,000 GPUs)";
 
