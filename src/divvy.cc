@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "cli/app.h"
+#include "container_parts.h"
 #include "driver.h"
 #include "model/node.h"
 #include "net/local_paths.h"
@@ -18,6 +19,13 @@ namespace {
 divvy::Result<divvy::model::Node> take_inventory() {
   DIVVY_TRY(library, divvy::open_driver());
   return divvy::node::take_inventory(*library);
+}
+
+divvy::Result<std::string> cdi_file() {
+  DIVVY_TRY(node, take_inventory());
+  divvy::node::ContainerDevices devices(divvy::container_parts(node, {}));
+  DIVVY_TRY(spec, devices.gpu_spec());
+  return to_json(spec);
 }
 
 }  // namespace
@@ -32,7 +40,8 @@ int main(int argc, char** argv) {
                  .program = home / "bin/divvyd",
                  .simulated = simulated},
       .libraries = {.shim = home / "lib/divvy/libdivvy.so",
-                    .simgpu = simulated ? home / "lib/divvy/simgpu" : std::filesystem::path()}};
+                    .simgpu = simulated ? home / "lib/divvy/simgpu" : std::filesystem::path()},
+      .cdi_file = cdi_file};
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   return divvy::cli::run(arguments, services, divvy::cli::this_terminal(), std::cout, std::cerr);
 }

@@ -12,6 +12,7 @@
 #include "cli/bench_command.h"
 #include "cli/help_texts.h"
 #include "cli/sim_command.h"
+#include "cli/slice_command.h"
 #include "cli/tenant_list.h"
 #include "cli/top.h"
 
@@ -68,6 +69,8 @@ struct CommandLine {
   CLI::App* set = nullptr;
   CLI::App* ps = nullptr;
   CLI::App* top = nullptr;
+  CLI::App* slice = nullptr;
+  CLI::App* cdi = nullptr;
   CLI::App* sim = nullptr;
   CLI::App* bench = nullptr;
   CLI::App* version = nullptr;
@@ -80,6 +83,7 @@ struct CommandLine {
   bool set_no_cap = false;
   PsArguments ps_arguments;
   TopArguments top_arguments;
+  SliceArguments slice_arguments;
   SimArguments sim_arguments;
   BenchArguments bench_arguments;
   std::string version_format = "table";
@@ -120,6 +124,12 @@ struct CommandLine {
         ->type_name("FORMAT");
     top->add_flag("--once", top_arguments.once, "Print once and end");
 
+    slice = add_slice(app, slice_arguments);
+    cdi = app.add_subcommand("cdi", "Show what container runtimes are told of the GPUs");
+    cdi->group("Commands");
+    CLI::App* show = cdi->add_subcommand("show", "Print the CDI file of the whole GPUs");
+    show->group("Commands");
+    show->footer(kCdiShowFooter);
     sim = add_sim(app, sim_arguments);
     bench = add_bench(app, bench_arguments);
 
@@ -286,6 +296,8 @@ class Run {
     if (line_.set->parsed()) return set();
     if (line_.ps->parsed()) return ps();
     if (line_.top->parsed()) return top();
+    if (line_.slice->parsed()) return slice();
+    if (line_.cdi->parsed()) return cdi();
     if (line_.sim->parsed()) return sim();
     if (line_.bench->parsed()) return bench();
     if (line_.version->parsed()) return version();
@@ -359,6 +371,18 @@ class Run {
                                    .style = style_,
                                    .show_progress = terminal_.errors_are_terminal});
     return status ? *status : usage(status.error().message);
+  }
+
+  int slice() {
+    if (line_.slice->get_subcommands().empty()) return print(line_.help());
+    const auto status = run_slice(*line_.slice, line_.slice_arguments, Daemon(services_.daemon),
+                                  {.out = out_, .err = err_, .style = style_});
+    return status ? *status : usage(status.error().message);
+  }
+
+  int cdi() {
+    if (line_.cdi->get_subcommands().empty()) return print(line_.help());
+    return print(services_.cdi_file());
   }
 
   int sim() {

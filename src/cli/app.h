@@ -2,10 +2,12 @@
 // to `out`, everything else to `err`. Runs on the main thread.
 #pragma once
 
+#include <functional>
 #include <iosfwd>
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "cli/daemon.h"
 #include "cli/exit_codes.h"
 #include "cli/gpus.h"
@@ -20,6 +22,8 @@ struct Services {
   Inventory inventory;
   Daemon::Options daemon = {};
   RunLibraries libraries = {};
+  // The CDI file of the whole GPUs.
+  std::function<Result<std::string>()> cdi_file = {};
 };
 
 // `arguments` are those of main without the program's name. Returns the exit status.

@@ -144,11 +144,11 @@ Result<StateFile::Contents> StateFile::load() const {
                  path_.string());
     }
     contents.next_id = model::TenantId(from.at("nextId").to_number<std::uint64_t>());
-    // After a boot no process of before is left.
-    if (std::string_view(from.at("boot").as_string()) != boot_id()) return contents;
+    const bool booted = std::string_view(from.at("boot").as_string()) != boot_id();
     for (const json::value& item : from.at("tenants").as_array()) {
       DIVVY_TRY(record, with_context(record_from(item), path_.string()));
-      contents.tenants.push_back(std::move(record));
+      // After a boot no process of before is left.
+      if (!booted || !has_root(record)) contents.tenants.push_back(std::move(record));
     }
   } catch (const std::exception& error) {
     return err(ErrorCode::kDataLoss, "{} is damaged ({}); remove it to start with no tenants",

@@ -27,13 +27,17 @@ struct TenantRecord {
   std::string command;  // For people
   uid_t uid = 0;
   gid_t gid = 0;
-  ProcessName root;             // Who asked, and what it became by exec
+  // Who asked, and what it became by exec. Its pid is 0 for a slice that is held by its name.
+  ProcessName root;
   std::int64_t since_unix = 0;  // Seconds
   // In the order of the control page.
   std::vector<model::Slice> slices;
   TenantClass tenant_class = TenantClass::kBatch;
   GpuMode mode = GpuMode::kTimeslice;
 };
+
+// Somebody's process stands behind it, so it ends with that one and does not outlive a boot.
+[[nodiscard]] inline bool has_root(const TenantRecord& record) { return record.root.pid != 0; }
 
 // The whole book of tenants in one file, replaced as a whole: after a crash the file is the old one
 // or the new one. First form; a journal takes its place later.

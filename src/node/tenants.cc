@@ -107,12 +107,35 @@ Status Tenants::recover() {
     log_info("tenant found again", {{"tenant", id.value()}, {"name", record.name}});
     records_.emplace(id, std::move(record));
   }
+  show_held_slices();
   // What is on the disk says the same or names some who are gone, so a full disk keeps no daemon
   // from its tenants.
   if (const Status saved = save(); !saved) {
     log_error("state not saved", {{"reason", saved.error().message}});
   }
   return {};
+}
+
+void Tenants::show_held_slices() {
+  if (parts_.containers == nullptr) return;
+  std::vector<HeldSlice> held;
+  for (const auto& [id, record] : records_) {
+    if (!has_root(record)) held.push_back(held_slice(record));
+  }
+  if (const Status shown = parts_.containers->recover(held); !shown) {
+    log_error("devices for containers are not as they should be",
+              {{"reason", shown.error().message}});
+  }
+}
+
+HeldSlice Tenants::held_slice(const TenantRecord& record) const {
+  const std::filesystem::path socket = registrar_->socket_path(record);
+  HeldSlice slice{.name = record.name,
+                  .socket_folder = socket.parent_path(),
+                  .socket_name = socket.filename().string(),
+                  .gpus = {}};
+  for (const model::Slice& one : record.slices) slice.gpus.push_back(one.gpu());
+  return slice;
 }
 
 std::vector<SharedGpu> Tenants::gpus_of(const TenantRecord& record) const {
@@ -221,6 +244,13 @@ Result<Tenants::Placed> Tenants::place(const Ask& ask) {
     return err(ErrorCode::kUnsupported,
                "mode mps is not available here; leave --mode out to take turns on the GPU");
   }
+  if (ask.held && parts_.containers == nullptr) {
+    return err(ErrorCode::kUnsupported, "this divvyd makes no devices for containers");
+  }
+  if (ask.held && ask.mode == GpuMode::kMps) {
+    return err(ErrorCode::kUnsupported,
+               "a slice that is held by its name cannot be in mode mps yet; leave --mode out");
+  }
   Want want{ask.request, {}, ask.mode};
   for (const std::string& text : ask.devices) {
     DIVVY_TRY(uuid, slices_.find_by_text(text));
@@ -233,7 +263,7 @@ Result<Tenants::Placed> Tenants::place(const Ask& ask) {
 }
 
 Result<TenantRecord> Tenants::keep(const Ask& ask, std::vector<model::Slice> slices) {
-  const auto born = start_ticks(ask.peer.pid);
+  const auto born = ask.held ? std::optional<std::uint64_t>(0) : start_ticks(ask.peer.pid);
   if (!born) {
     return err(ErrorCode::kNotFound,
                "the process that asks cannot be seen; is it in another pid namespace?");
@@ -244,7 +274,7 @@ Result<TenantRecord> Tenants::keep(const Ask& ask, std::vector<model::Slice> sli
   record.command = ask.command;
   record.uid = ask.peer.uid;
   record.gid = ask.peer.gid;
-  record.root = {ask.peer.pid, *born};
+  record.root = {ask.held ? 0 : ask.peer.pid, *born};
   record.since_unix =
       std::chrono::duration_cast<std::chrono::seconds>(parts_.clock.wall_now().time_since_epoch())
           .count();
@@ -272,6 +302,14 @@ Result<Grant> Tenants::finish(TenantRecord record) {
     }
     grant.environment = *std::move(environment);
   }
+  if (!has_root(record)) {
+    if (Status published = parts_.containers->publish(held_slice(record)); !published) {
+      const std::lock_guard lock(mutex_);
+      abandon(record);
+      serve_waiting();
+      return err(with_context(std::move(published).error(), "no slice was made for containers"));
+    }
+  }
   const std::lock_guard lock(mutex_);
   grant.gpus = gpus_of(record);
   Status done = registrar_->add(record, grant.gpus, false);
@@ -287,7 +325,7 @@ Result<Grant> Tenants::finish(TenantRecord record) {
     serve_waiting();
     return err(std::move(done).error());
   }
-  grant.environment["DIVVY_SOCKET"] = registrar_->socket_path(record.id).string();
+  grant.environment["DIVVY_SOCKET"] = registrar_->socket_path(record).string();
   grant.environment[kVisibleDevices] = uuid_list(record);
   log_info("tenant granted", {{"tenant", record.id.value()},
                               {"name", record.name},
@@ -302,6 +340,14 @@ void Tenants::abandon(const TenantRecord& record) {
   placed_.erase(record.id);
   slices_.give_back(record.id);
   leave_mps(record);
+  withdraw(record);
+}
+
+void Tenants::withdraw(const TenantRecord& record) {
+  if (has_root(record)) return;
+  if (const Status withdrawn = parts_.containers->withdraw(record.name); !withdrawn) {
+    log_error("a device for containers stays", {{"reason", withdrawn.error().message}});
+  }
 }
 
 void Tenants::release_locked(model::TenantId tenant) {
@@ -312,6 +358,7 @@ void Tenants::release_locked(model::TenantId tenant) {
   registrar_->remove(tenant);
   slices_.give_back(tenant);
   leave_mps(record);
+  withdraw(record);
   log_info("tenant released", {{"tenant", tenant.value()}, {"name", record.name}});
   // A release that did not reach the disk is found out at the next start: the process is gone.
   if (const Status saved = save(); !saved) {

@@ -23,6 +23,7 @@
 #include "model/node.h"
 #include "model/request.h"
 #include "node/arbiter.h"
+#include "node/container_devices.h"
 #include "node/registrar.h"
 #include "node/slices.h"
 #include "node/tenant_record.h"
@@ -39,6 +40,9 @@ struct Ask {
   std::string name;     // Empty: one is made from the command
   std::string command;  // For people
   Peer peer;            // Becomes the tenant's root process
+  // No process stands behind it: the slice stays until it is released, and containers get it by
+  // its name.
+  bool held = false;
 };
 
 struct Grant {
@@ -104,6 +108,8 @@ class Tenants {
     // Both empty: mode mps is refused.
     PrepareMode prepare_mps;
     LeaveMode leave_mps;
+    // Null: slices cannot be held by a name.
+    ContainerDevices* containers = nullptr;
   };
 
   // Reads the state and opens the sockets of the tenants in it. What is referred to in `parts`
@@ -158,6 +164,9 @@ class Tenants {
   [[nodiscard]] Status check_owner(const TenantRecord& record, const Peer& who) const;
   void release_locked(model::TenantId tenant);
   void leave_mps(const TenantRecord& record);
+  [[nodiscard]] HeldSlice held_slice(const TenantRecord& record) const;
+  void show_held_slices();
+  void withdraw(const TenantRecord& record);
   void ended(model::TenantId tenant);
   void serve_waiting();
   [[nodiscard]] std::vector<SharedGpu> gpus_of(const TenantRecord& record) const;
