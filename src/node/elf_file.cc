@@ -157,8 +157,4 @@ Result<SharedLibrary> read_shared_library(const std::filesystem::path& file) {
                       file.string());
 }
 
-bool is_64_bit(Machine machine) {
-  return machine == Machine::kX86_64 || machine == Machine::kAarch64;
-}
-
 }  // namespace divvy::node

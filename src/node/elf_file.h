@@ -29,7 +29,4 @@ using ReadAt = std::function<bool(std::uint64_t offset, std::span<std::byte> int
 [[nodiscard]] Result<SharedLibrary> read_shared_library(const ReadAt& read_at);
 [[nodiscard]] Result<SharedLibrary> read_shared_library(const std::filesystem::path& file);
 
-// A file of the machine's word size, so that programs of it can load it?
-[[nodiscard]] bool is_64_bit(Machine machine);
-
 }  // namespace divvy::node

@@ -14,7 +14,8 @@ namespace divvy::node {
 
 class RootFolder {
  public:
-  explicit RootFolder(std::filesystem::path folder = "/") : folder_(std::move(folder)) {}
+  RootFolder() = default;
+  explicit RootFolder(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
 
@@ -32,7 +33,7 @@ class RootFolder {
                                                 std::size_t most) const;
 
  private:
-  std::filesystem::path folder_;
+  std::filesystem::path folder_ = "/";
 };
 
 }  // namespace divvy::node
