@@ -288,7 +288,7 @@ TEST_F(Containers, ShareASliceAmongAllTheirProcesses) {
   const json::value report = json::parse(second.out);
   const auto bytes = report.at("families").at(0).at("bytes").to_number<std::uint64_t>();
   EXPECT_LE(bytes, 4 * kGib);
-  EXPECT_GE(bytes, 3 * kGib);
+  EXPECT_GE(bytes, 2 * kGib);  // Contexts cost something too
 
   // The daemon may go and come: the container's process is counted again.
   stop_daemon(SIGKILL);

@@ -105,8 +105,8 @@ TEST(App, SuggestsTheCommandThatWasMeant) {
 }
 
 TEST(App, ListsTheCommandsWhenNoneIsClose) {
-  EXPECT_TRUE(
-      has(divvy({"frobnicate"}).err, "commands are gpus, run, set, ps, top, sim, bench, version"));
+  EXPECT_TRUE(has(divvy({"frobnicate"}).err,
+                  "commands are gpus, run, set, ps, top, slice, cdi, sim, bench, version"));
 }
 
 TEST(App, SuggestsTheOptionThatWasMeant) {
