@@ -28,6 +28,10 @@ divvy::Result<std::string> cdi_file() {
   return to_json(spec);
 }
 
+divvy::Status clean_cdi() {
+  return divvy::node::CdiFiles(divvy::net::state_folder() / "cdi-files").keep_only({});
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -41,7 +45,8 @@ int main(int argc, char** argv) {
                  .simulated = simulated},
       .libraries = {.shim = home / "lib/divvy/libdivvy.so",
                     .simgpu = simulated ? home / "lib/divvy/simgpu" : std::filesystem::path()},
-      .cdi_file = cdi_file};
+      .cdi_file = cdi_file,
+      .clean_cdi = clean_cdi};
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   return divvy::cli::run(arguments, services, divvy::cli::this_terminal(), std::cout, std::cerr);
 }

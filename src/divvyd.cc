@@ -37,6 +37,7 @@ struct Options {
   fs::path run = net::run_folder();
   fs::path state = net::state_folder();
   fs::path cdi;
+  bool graphics = false;
   bool background = false;
   std::string log_level = "info";
   bool log_json = false;
@@ -59,11 +60,8 @@ Status serve(const Options& options, node::Background& background, const sigset_
   SystemClock clock;
   node::Arbiter arbiter(clock);
   node::Mps mps({.folder = options.run / "mps", .control = {}, .on_death = on_mps_death});
-  node::ContainerDevices containers(
-      container_parts(inventory, {options.run, options.state, options.cdi}));
-  if (const Status ready = containers.refresh(); !ready) {
-    log_warning("containers cannot get GPUs", {{"reason", ready.error().message}});
-  }
+  const auto containers = make_container_devices(
+      inventory, {options.run, options.state, options.cdi, options.graphics});
   DIVVY_TRY(tenants, node::Tenants::create({.library = *library,
                                             .node = std::move(inventory),
                                             .arbiter = arbiter,
@@ -73,7 +71,7 @@ Status serve(const Options& options, node::Background& background, const sigset_
                                             .state_folder = options.state,
                                             .prepare_mps = node::prepare_mps(mps),
                                             .leave_mps = node::leave_mps(mps),
-                                            .containers = &containers}));
+                                            .containers = containers.get()}));
   mps.stop_unused();
   const api::NodeRoutes routes(*tenants, DIVVY_VERSION);
   net::HttpServerOptions server_options;
@@ -146,6 +144,8 @@ int main(int argc, char** argv) {
                  "Folder of the devices for containers (DIVVY_CDI_DIR; default /etc/cdi and "
                  "/var/run/cdi for root, cdi in the run folder otherwise)")
       ->type_name("FOLDER");
+  app.add_flag("--graphics", options.graphics,
+               "Give containers what drawing and video need as well");
   app.add_flag("--background", options.background,
                "Go on in the background once ready; the log is divvyd.log in the state folder");
   app.add_flag("--foreground", foreground, "Stay and log to standard error (the default)");

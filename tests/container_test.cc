@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -114,6 +115,44 @@ TEST_F(HeldSlices, KeepOtherUsersOfTheMachineOut) {
   EXPECT_EQ(info.st_mode & 0777U, 0666U);
   ASSERT_EQ(::stat(socket.parent_path().parent_path().c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777U, 0700U);
+}
+
+TEST_F(HeldSlices, OfAnotherUserGoByTheNumberOfTheUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become somebody else";
+  fs::permissions(folder(), fs::perms(0711));
+  const auto as_user = [](uid_t user, const std::function<bool()>& does) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(::setgid(user) == 0 && ::setuid(user) == 0 && does() ? 0 : 1);
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    return status == 0;
+  };
+  EXPECT_TRUE(as_user(65534, [this] {
+    FakeProcess process(socket_of(create(R"({"name":"web","gpu":"0.3"})")));
+    return process.join() && !process.refused();
+  }));
+  const fs::path socket = folder() / "run/t/1/in/divvy.sock";
+  struct stat info{};
+  ASSERT_EQ(::stat(socket.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777U, 0600U);
+  ASSERT_EQ(::stat(socket.parent_path().c_str(), &info), 0);
+  EXPECT_EQ(info.st_uid, 0U) << "the user could put a link in the socket's place";
+  EXPECT_TRUE(as_user(65533, [&] { return !FakeProcess(socket).join(); }));
+  EXPECT_TRUE(as_user(65533, [&] { return ask("DELETE", "/v1/slices/web").status == 403; }));
+}
+
+TEST_F(HeldSlices, LeaveNothingBehindWhenDivvyIsToGo) {
+  create(R"({"name":"web","gpu":"0.3"})");
+  std::ofstream(folder() / "run/cdi/nvidia.yaml") << "kind: nvidia.com/gpu\n";
+  EXPECT_EQ(divvy({"cdi", "clean"}).status, 1) << "the daemon still runs";
+  EXPECT_TRUE(fs::exists(cdi_file("web")));
+  stop_daemon(SIGTERM);
+  EXPECT_EQ(divvy({"cdi", "clean"}).status, 0);
+  std::vector<fs::path> left;
+  for (const auto& entry : fs::directory_iterator(folder() / "run/cdi")) {
+    left.push_back(entry.path().filename());
+  }
+  EXPECT_EQ(left, std::vector<fs::path>{"nvidia.yaml"});
 }
 
 TEST_F(HeldSlices, AreNotTenantsWithAProcess) {

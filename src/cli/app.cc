@@ -130,6 +130,9 @@ struct CommandLine {
     CLI::App* show = cdi->add_subcommand("show", "Print the CDI file of the whole GPUs");
     show->group("Commands");
     show->footer(kCdiShowFooter);
+    cdi->add_subcommand("clean", "Remove all CDI files that Divvy has written")
+        ->group("Commands")
+        ->footer(kCdiCleanFooter);
     sim = add_sim(app, sim_arguments);
     bench = add_bench(app, bench_arguments);
 
@@ -382,7 +385,13 @@ class Run {
 
   int cdi() {
     if (line_.cdi->get_subcommands().empty()) return print(line_.help());
-    return print(services_.cdi_file());
+    if (line_.cdi->got_subcommand("show")) return print(services_.cdi_file());
+    if (Daemon(services_.daemon).running()) {
+      err_ << "divvy: divvyd runs and would write them anew; end it first\n";
+      return kExitError;
+    }
+    const Status cleaned = services_.clean_cdi();
+    return cleaned ? kExitOk : print(divvy::err(cleaned.error()));
   }
 
   int sim() {

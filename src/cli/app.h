@@ -24,6 +24,8 @@ struct Services {
   RunLibraries libraries = {};
   // The CDI file of the whole GPUs.
   std::function<Result<std::string>()> cdi_file = {};
+  // Removes all CDI files that Divvy has written.
+  std::function<Status()> clean_cdi = {};
 };
 
 // `arguments` are those of main without the program's name. Returns the exit status.

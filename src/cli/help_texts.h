@@ -102,6 +102,10 @@ Examples:
   divvy cdi show > /etc/cdi/divvy.dev-gpu.json
   podman run --device divvy.dev/gpu=0 IMAGE nvidia-smi)";
 
+constexpr const char* kCdiCleanFooter =
+    R"(For a machine that Divvy is to leave. Files of others stay. Held slices stay on
+divvyd's books: a divvyd that is started again writes their files anew.)";
+
 constexpr const char* kPsFooter = R"(Columns:
   SHARE    of the GPU's compute that is guaranteed; "cap": also the most
   USED     part of the GPU's time in the last second, measured

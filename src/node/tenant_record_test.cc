@@ -64,12 +64,20 @@ TEST_F(State, IsEmptyWhereThereIsNoFile) {
   EXPECT_TRUE(loaded->tenants.empty());
 }
 
-TEST_F(State, ForgetsWhoRanBeforeTheLastBoot) {
-  write(R"({"format":1,"boot":"another","nextId":5,"tenants":[{"nonsense":1}]})");
+TEST_F(State, ForgetsWhoRanBeforeTheLastBootButNoHeldSlice) {
+  TenantRecord held = record();
+  held.root = {};
+  held.name = "web";
+  ASSERT_TRUE(file().save({.next_id = model::TenantId(9), .tenants = {record(), held}}));
+  std::ifstream saved(folder_ / "tenants.json");
+  std::string text{std::istreambuf_iterator<char>(saved), {}};
+  text.replace(text.find(boot_id()), boot_id().size(), "another");
+  write(text);
   const auto loaded = file().load();
-  ASSERT_TRUE(loaded.has_value());
-  EXPECT_TRUE(loaded->tenants.empty());
-  EXPECT_EQ(loaded->next_id, model::TenantId(5));
+  ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
+  EXPECT_EQ(loaded->next_id, model::TenantId(9));
+  ASSERT_EQ(loaded->tenants.size(), 1U);
+  EXPECT_EQ(loaded->tenants[0].name, "web");
 }
 
 TEST_F(State, SaysWhichFileIsDamaged) {
