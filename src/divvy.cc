@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "cli/app.h"
+#include "container_parts.h"
 #include "driver.h"
 #include "model/node.h"
 #include "net/local_paths.h"
@@ -26,6 +27,17 @@ divvy::Result<std::string> read_ledger(const std::string& state_folder) {
                                                            : std::filesystem::path(state_folder));
 }
 
+divvy::Result<std::string> cdi_file() {
+  DIVVY_TRY(node, take_inventory());
+  divvy::node::ContainerDevices devices(divvy::container_parts(node, {}));
+  DIVVY_TRY(spec, devices.gpu_spec());
+  return to_json(spec);
+}
+
+divvy::Status clean_cdi() {
+  return divvy::node::CdiFiles(divvy::net::state_folder() / "cdi-files").keep_only({});
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -39,7 +51,9 @@ int main(int argc, char** argv) {
                  .simulated = simulated},
       .libraries = {.shim = home / "lib/divvy/libdivvy.so",
                     .simgpu = simulated ? home / "lib/divvy/simgpu" : std::filesystem::path()},
-      .ledger = read_ledger};
+      .ledger = read_ledger,
+      .cdi_file = cdi_file,
+      .clean_cdi = clean_cdi};
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   return divvy::cli::run(arguments, services, divvy::cli::this_terminal(), std::cout, std::cerr);
 }

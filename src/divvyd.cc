@@ -10,6 +10,7 @@
 #include "api/node_routes.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "container_parts.h"
 #include "driver.h"
 #include "net/http.h"
 #include "net/local_paths.h"
@@ -36,6 +37,8 @@ Exit status: 0 ended in order, 1 it did not work, 2 the command line was wrong,
 struct Options {
   fs::path run = net::run_folder();
   fs::path state = net::state_folder();
+  fs::path cdi;
+  bool graphics = false;
   bool background = false;
   std::string log_level = "info";
   bool log_json = false;
@@ -60,6 +63,8 @@ Status serve(const Options& options, node::Background& background, const sigset_
   SystemClock clock;
   node::Arbiter arbiter(clock);
   node::Mps mps({.folder = options.run / "mps", .control = {}, .on_death = on_mps_death});
+  const auto containers = make_container_devices(
+      inventory, {options.run, options.state, options.cdi, options.graphics});
   DIVVY_TRY(tenants, node::Tenants::create({.library = *library,
                                             .node = std::move(inventory),
                                             .arbiter = arbiter,
@@ -68,7 +73,8 @@ Status serve(const Options& options, node::Background& background, const sigset_
                                             .run_folder = options.run,
                                             .ledger = *ledger,
                                             .prepare_mps = node::prepare_mps(mps),
-                                            .leave_mps = node::leave_mps(mps)}));
+                                            .leave_mps = node::leave_mps(mps),
+                                            .containers = containers.get()}));
   mps.stop_unused();
   const api::NodeRoutes routes(*tenants, DIVVY_VERSION);
   net::HttpServerOptions server_options;
@@ -139,6 +145,12 @@ int main(int argc, char** argv) {
   app.add_option("--state-dir", options.state,
                  "Folder of what survives a restart (DIVVY_STATE_DIR)")
       ->type_name("FOLDER");
+  app.add_option("--cdi-dir", options.cdi,
+                 "Folder of the devices for containers (DIVVY_CDI_DIR; default /etc/cdi and "
+                 "/var/run/cdi for root, cdi in the run folder otherwise)")
+      ->type_name("FOLDER");
+  app.add_flag("--graphics", options.graphics,
+               "Give containers what drawing and video need as well");
   app.add_flag("--background", options.background,
                "Go on in the background once ready; the log is divvyd.log in the state folder");
   app.add_flag("--foreground", foreground, "Stay and log to standard error (the default)");

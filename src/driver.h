@@ -16,6 +16,11 @@ namespace divvy {
 // Does the environment ask for simulated GPUs?
 [[nodiscard]] bool wants_simulated_gpus();
 
+// The folder of the simulated driver's libraries, and the file that processes on the same simulated
+// GPUs share.
+[[nodiscard]] std::filesystem::path simulated_libraries();
+[[nodiscard]] std::filesystem::path simulated_state();
+
 [[nodiscard]] Result<std::unique_ptr<nvml::Library>> open_driver();
 
 }  // namespace divvy

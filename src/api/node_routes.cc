@@ -3,8 +3,10 @@
 #include <boost/json.hpp>
 #include <chrono>
 
+#include "api/answers.h"
 #include "api/documents.h"
 #include "api/requests.h"
+#include "api/slice_routes.h"
 #include "base/text.h"
 
 namespace divvy::api {
@@ -15,21 +17,6 @@ using net::HttpResponse;
 
 constexpr std::string_view kTenants = "/v1/tenants/";
 
-HttpResponse answer(int status, const json::object& document) {
-  return {status, "application/json", json::serialize(document) + "\n"};
-}
-
-HttpResponse problem(const json::object& document) {
-  const int status = static_cast<int>(document.at("status").as_int64());
-  return {status, "application/problem+json", json::serialize(document) + "\n"};
-}
-
-HttpResponse problem(const Error& error) {
-  return problem(problem_document(http_status(error.code), to_string(error.code), error.message));
-}
-
-json::object headed(std::string_view kind) { return {{"apiVersion", "divvy/v1"}, {"kind", kind}}; }
-
 node::Peer peer_of(const net::Caller& caller) { return {caller.pid(), caller.uid(), caller.gid()}; }
 
 }  // namespace
@@ -37,6 +24,7 @@ node::Peer peer_of(const net::Caller& caller) { return {caller.pid(), caller.uid
 HttpResponse NodeRoutes::handle(const net::HttpRequest& request, const net::Caller& caller) const {
   const std::string& path = request.path;
   const std::string& method = request.method;
+  if (SliceRoutes::is_here(path)) return SliceRoutes(tenants_).handle(request, caller);
   if (path == "/v1/node" && method == "GET") return node();
   if (path == "/v1/stats" && method == "GET") return stats();
   if (path == "/v1/tenants" && method == "GET") return list();

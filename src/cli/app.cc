@@ -12,6 +12,7 @@
 #include "cli/bench_command.h"
 #include "cli/help_texts.h"
 #include "cli/sim_command.h"
+#include "cli/slice_command.h"
 #include "cli/tenant_list.h"
 #include "cli/top.h"
 
@@ -69,6 +70,8 @@ struct CommandLine {
   CLI::App* ps = nullptr;
   CLI::App* top = nullptr;
   CLI::App* ledger = nullptr;
+  CLI::App* slice = nullptr;
+  CLI::App* cdi = nullptr;
   CLI::App* sim = nullptr;
   CLI::App* bench = nullptr;
   CLI::App* version = nullptr;
@@ -82,6 +85,7 @@ struct CommandLine {
   PsArguments ps_arguments;
   TopArguments top_arguments;
   LedgerArguments ledger_arguments;
+  SliceArguments slice_arguments;
   SimArguments sim_arguments;
   BenchArguments bench_arguments;
   std::string version_format = "table";
@@ -123,6 +127,15 @@ struct CommandLine {
     top->add_flag("--once", top_arguments.once, "Print once and end");
 
     ledger = add_ledger(app, ledger_arguments);
+    slice = add_slice(app, slice_arguments);
+    cdi = app.add_subcommand("cdi", "Show what container runtimes are told of the GPUs");
+    cdi->group("Commands");
+    CLI::App* show = cdi->add_subcommand("show", "Print the CDI file of the whole GPUs");
+    show->group("Commands");
+    show->footer(kCdiShowFooter);
+    cdi->add_subcommand("clean", "Remove all CDI files that Divvy has written")
+        ->group("Commands")
+        ->footer(kCdiCleanFooter);
     sim = add_sim(app, sim_arguments);
     bench = add_bench(app, bench_arguments);
 
@@ -290,6 +303,8 @@ class Run {
     if (line_.ps->parsed()) return ps();
     if (line_.top->parsed()) return top();
     if (line_.ledger->parsed()) return ledger();
+    if (line_.slice->parsed()) return slice();
+    if (line_.cdi->parsed()) return cdi();
     if (line_.sim->parsed()) return sim();
     if (line_.bench->parsed()) return bench();
     if (line_.version->parsed()) return version();
@@ -370,6 +385,24 @@ class Run {
                                    .style = style_,
                                    .show_progress = terminal_.errors_are_terminal});
     return status ? *status : usage(status.error().message);
+  }
+
+  int slice() {
+    if (line_.slice->get_subcommands().empty()) return print(line_.help());
+    const auto status = run_slice(*line_.slice, line_.slice_arguments, Daemon(services_.daemon),
+                                  {.out = out_, .err = err_, .style = style_});
+    return status ? *status : usage(status.error().message);
+  }
+
+  int cdi() {
+    if (line_.cdi->get_subcommands().empty()) return print(line_.help());
+    if (line_.cdi->got_subcommand("show")) return print(services_.cdi_file());
+    if (Daemon(services_.daemon).running()) {
+      err_ << "divvy: divvyd runs and would write them anew; end it first\n";
+      return kExitError;
+    }
+    const Status cleaned = services_.clean_cdi();
+    return cleaned ? kExitOk : print(divvy::err(cleaned.error()));
   }
 
   int sim() {

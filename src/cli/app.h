@@ -2,10 +2,12 @@
 // to `out`, everything else to `err`. Runs on the main thread.
 #pragma once
 
+#include <functional>
 #include <iosfwd>
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "cli/daemon.h"
 #include "cli/exit_codes.h"
 #include "cli/gpus.h"
@@ -22,6 +24,10 @@ struct Services {
   Daemon::Options daemon = {};
   RunLibraries libraries = {};
   LedgerReader ledger = {};
+  // The CDI file of the whole GPUs.
+  std::function<Result<std::string>()> cdi_file = {};
+  // Removes all CDI files that Divvy has written.
+  std::function<Status()> clean_cdi = {};
 };
 
 // `arguments` are those of main without the program's name. Returns the exit status.

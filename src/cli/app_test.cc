@@ -106,7 +106,7 @@ TEST(App, SuggestsTheCommandThatWasMeant) {
 
 TEST(App, ListsTheCommandsWhenNoneIsClose) {
   EXPECT_TRUE(has(divvy({"frobnicate"}).err,
-                  "commands are gpus, run, set, ps, top, ledger, sim, bench, version"));
+                  "commands are gpus, run, set, ps, top, ledger, slice, cdi, sim, bench, version"));
 }
 
 TEST(App, SuggestsTheOptionThatWasMeant) {

@@ -62,7 +62,8 @@ Result<UniqueFd> lock(const std::filesystem::path& path,
 
 Status make_folders(const std::filesystem::path& run, const std::filesystem::path& state) {
   DIVVY_CHECK_OK(make_folder(run, ::geteuid() == 0 ? 0755 : 0700));
-  return make_folder(state, 0700);
+  // Others may pass through to the driver's files that are kept in it for containers.
+  return make_folder(state, ::geteuid() == 0 ? 0711 : 0700);
 }
 
 Result<UniqueFd> lock_run_folder(const std::filesystem::path& run) {

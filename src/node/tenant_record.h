@@ -26,7 +26,8 @@ struct TenantRecord {
   std::string command;  // For people
   uid_t uid = 0;
   gid_t gid = 0;
-  ProcessName root;             // Who asked, and what it became by exec
+  // Who asked, and what it became by exec. Its pid is 0 for a slice that is held by its name.
+  ProcessName root;
   std::int64_t since_unix = 0;  // Seconds
   // In the order of the control page.
   std::vector<model::Slice> slices;

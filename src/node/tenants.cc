@@ -107,7 +107,30 @@ Status Tenants::recover() {
     DIVVY_CHECK_OK(registrar_->add(record, gpus_of(record), true));
     log_info("tenant found again", {{"tenant", record.id.value()}, {"name", record.name}});
   }
+  show_held_slices();
   return {};
+}
+
+void Tenants::show_held_slices() {
+  if (parts_.containers == nullptr) return;
+  std::vector<HeldSlice> held;
+  for (const auto& [id, record] : records()) {
+    if (!has_root(record)) held.push_back(held_slice(record));
+  }
+  if (const Status shown = parts_.containers->recover(held); !shown) {
+    log_error("devices for containers are not as they should be",
+              {{"reason", shown.error().message}});
+  }
+}
+
+HeldSlice Tenants::held_slice(const TenantRecord& record) const {
+  const std::filesystem::path socket = registrar_->socket_path(record);
+  HeldSlice slice{.name = record.name,
+                  .socket_folder = socket.parent_path(),
+                  .socket_name = socket.filename().string(),
+                  .gpus = {}};
+  for (const model::Slice& one : record.slices) slice.gpus.push_back(one.gpu());
+  return slice;
 }
 
 std::vector<SharedGpu> Tenants::gpus_of(const TenantRecord& record) const {
@@ -209,6 +232,13 @@ Result<Tenants::Placed> Tenants::place(const Ask& ask) {
     return err(ErrorCode::kUnsupported,
                "mode mps is not available here; leave --mode out to take turns on the GPU");
   }
+  if (ask.held && parts_.containers == nullptr) {
+    return err(ErrorCode::kUnsupported, "this divvyd makes no devices for containers");
+  }
+  if (ask.held && ask.mode == GpuMode::kMps) {
+    return err(ErrorCode::kUnsupported,
+               "a slice that is held by its name cannot be in mode mps yet; leave --mode out");
+  }
   Want want{ask.request, {}, ask.mode};
   for (const std::string& text : ask.devices) {
     DIVVY_TRY(uuid, slices_.find_by_text(text));
@@ -221,7 +251,7 @@ Result<Tenants::Placed> Tenants::place(const Ask& ask) {
 }
 
 Result<TenantRecord> Tenants::keep(const Ask& ask, std::vector<model::Slice> slices) {
-  const auto born = start_ticks(ask.peer.pid);
+  const auto born = ask.held ? std::optional<std::uint64_t>(0) : start_ticks(ask.peer.pid);
   if (!born) {
     return err(ErrorCode::kNotFound,
                "the process that asks cannot be seen; is it in another pid namespace?");
@@ -232,7 +262,7 @@ Result<TenantRecord> Tenants::keep(const Ask& ask, std::vector<model::Slice> sli
   record.command = ask.command;
   record.uid = ask.peer.uid;
   record.gid = ask.peer.gid;
-  record.root = {ask.peer.pid, *born};
+  record.root = {ask.held ? 0 : ask.peer.pid, *born};
   record.since_unix =
       std::chrono::duration_cast<std::chrono::seconds>(parts_.clock.wall_now().time_since_epoch())
           .count();
@@ -260,6 +290,14 @@ Result<Grant> Tenants::finish(TenantRecord record) {
     }
     grant.environment = *std::move(environment);
   }
+  if (!has_root(record)) {
+    if (Status published = parts_.containers->publish(held_slice(record)); !published) {
+      const std::lock_guard lock(mutex_);
+      abandon(record);
+      serve_waiting();
+      return err(with_context(std::move(published).error(), "no slice was made for containers"));
+    }
+  }
   constexpr std::string_view kNotRemembered =
       "no slice was granted, because it could not be remembered";
   Result<std::uint64_t> begun;
@@ -286,7 +324,7 @@ Result<Grant> Tenants::finish(TenantRecord record) {
     serve_waiting();
     return err(std::move(settled).error());
   }
-  grant.environment["DIVVY_SOCKET"] = registrar_->socket_path(record.id).string();
+  grant.environment["DIVVY_SOCKET"] = registrar_->socket_path(record).string();
   grant.environment[kVisibleDevices] = uuid_list(record);
   log_info("tenant granted", {{"tenant", record.id.value()},
                               {"name", record.name},
@@ -301,6 +339,14 @@ void Tenants::abandon(const TenantRecord& record) {
   placed_.erase(record.id);
   slices_.give_back(record.id);
   leave_mps(record);
+  withdraw(record);
+}
+
+void Tenants::withdraw(const TenantRecord& record) {
+  if (has_root(record)) return;
+  if (const Status withdrawn = parts_.containers->withdraw(record.name); !withdrawn) {
+    log_error("a device for containers stays", {{"reason", withdrawn.error().message}});
+  }
 }
 
 void Tenants::release_locked(model::TenantId tenant, Journal::Sync sync) {
@@ -310,6 +356,7 @@ void Tenants::release_locked(model::TenantId tenant, Journal::Sync sync) {
   registrar_->remove(tenant);
   slices_.give_back(tenant);
   leave_mps(record);
+  withdraw(record);
   log_info("tenant released", {{"tenant", tenant.value()}, {"name", record.name}});
   // What does not reach the disk now is written later, and found out by a start in between where
   // the process is gone. The ledger has said so itself.

@@ -23,6 +23,7 @@
 #include "model/node.h"
 #include "model/request.h"
 #include "node/arbiter.h"
+#include "node/container_devices.h"
 #include "node/ledger.h"
 #include "node/registrar.h"
 #include "node/slices.h"
@@ -40,6 +41,9 @@ struct Ask {
   std::string name;     // Empty: one is made from the command
   std::string command;  // For people
   Peer peer;            // Becomes the tenant's root process
+  // No process stands behind it: the slice stays until it is released, and containers get it by
+  // its name.
+  bool held = false;
 };
 
 struct Grant {
@@ -105,6 +109,8 @@ class Tenants {
     // Both empty: mode mps is refused.
     PrepareMode prepare_mps;
     LeaveMode leave_mps;
+    // Null: slices cannot be held by a name.
+    ContainerDevices* containers = nullptr;
   };
 
   // Opens the sockets of the tenants in the ledger. What is referred to in `parts`
@@ -161,6 +167,9 @@ class Tenants {
     return parts_.ledger.tenants();
   }
   void leave_mps(const TenantRecord& record);
+  [[nodiscard]] HeldSlice held_slice(const TenantRecord& record) const;
+  void show_held_slices();
+  void withdraw(const TenantRecord& record);
   void ended(model::TenantId tenant);
   void serve_waiting();
   [[nodiscard]] std::vector<SharedGpu> gpus_of(const TenantRecord& record) const;
