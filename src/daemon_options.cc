@@ -35,6 +35,7 @@ struct Typed {
   std::optional<fs::path> config;
   std::optional<fs::path> run;
   std::optional<fs::path> state;
+  std::optional<fs::path> cdi;
   std::optional<std::string> metrics;
   std::vector<std::string> settings;
   std::optional<std::string> log_level;
@@ -75,6 +76,7 @@ config::LiveConfig::Override overrides(const Typed& typed, std::optional<LogLeve
     config.folders.state = fs::absolute(config.folders.state);
     // Checked when they were typed.
     for (const std::string& setting : typed.settings) (void)config::set_by_text(config, setting);
+    if (typed.cdi) config.cdi.folder = fs::absolute(*typed.cdi);
     if (typed.metrics) config.metrics.address = *typed.metrics;
     if (level) config.log.level = *level;
     if (typed.log_json) config.log.json = true;
@@ -123,6 +125,10 @@ void describe(CLI::App& app, Typed& typed) {
   app.add_flag("--background", typed.background,
                "Go on in the background once ready; the log is divvyd.log in the state folder");
   app.add_flag("--foreground", typed.foreground, "Stay and log to standard error (the default)");
+  app.add_option("--cdi-dir", typed.cdi,
+                 "Folder of the devices for containers (DIVVY_CDI_DIR; default /etc/cdi and "
+                 "/var/run/cdi for the daemon in /run/divvy, cdi in the run folder otherwise)")
+      ->type_name("FOLDER");
   app.add_option("--set", typed.settings,
                  "One setting, as in --set health.sample_interval=5s; repeatable")
       ->type_name("SECTION.NAME=VALUE");

@@ -16,6 +16,13 @@ Result<api::MetricsOptions> metrics_options_of(const config::DaemonConfig& confi
   return options;
 }
 
+ContainerSettings container_settings_of(const config::DaemonConfig& config) {
+  return {.run = config.folders.run,
+          .state = config.folders.state,
+          .cdi = config.cdi.folder,
+          .graphics = config.cdi.graphics};
+}
+
 node::HealthSettings health_settings_of(const config::DaemonConfig& config) {
   const config::HealthConfig& health = config.health;
   return {.policy = {.suspect_time = health.suspect_time,

@@ -5,6 +5,7 @@
 #include "api/metrics.h"
 #include "base/result.h"
 #include "config/daemon_config.h"
+#include "container_parts.h"
 #include "node/health_settings.h"
 #include "node/slices.h"
 
@@ -13,6 +14,7 @@ namespace divvy {
 [[nodiscard]] node::GpuMode default_mode(const config::DaemonConfig& config);
 [[nodiscard]] Result<api::MetricsOptions> metrics_options_of(const config::DaemonConfig& config);
 
+[[nodiscard]] ContainerSettings container_settings_of(const config::DaemonConfig& config);
 [[nodiscard]] node::HealthSettings health_settings_of(const config::DaemonConfig& config);
 
 }  // namespace divvy

@@ -9,10 +9,12 @@
 #include "base/result.h"
 #include "cli/app.h"
 #include "config/config_file.h"
+#include "container_parts.h"
 #include "driver.h"
 #include "model/node.h"
 #include "net/local_paths.h"
 #include "node/inventory.h"
+#include "node/ledger_report.h"
 #include "nvml/library.h"
 
 namespace {
@@ -40,6 +42,22 @@ divvy::cli::DaemonSettings daemon_settings() {
   return settings;
 }
 
+divvy::Result<std::string> read_ledger(const std::string& state_folder) {
+  return divvy::node::ledger_document(state_folder.empty() ? divvy::net::state_folder()
+                                                           : std::filesystem::path(state_folder));
+}
+
+divvy::Result<std::string> cdi_file() {
+  DIVVY_TRY(node, take_inventory());
+  divvy::node::ContainerDevices devices(divvy::container_parts(node, {}));
+  DIVVY_TRY(spec, devices.gpu_spec());
+  return to_json(spec);
+}
+
+divvy::Status clean_cdi() {
+  return divvy::node::CdiFiles(divvy::net::state_folder() / "cdi-files").keep_only({});
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -56,7 +74,10 @@ int main(int argc, char** argv) {
       .libraries = {.shim = home / "lib/divvy/libdivvy.so",
                     .simgpu = simulated ? home / "lib/divvy/simgpu" : std::filesystem::path()},
       .state_folder = run.of_the_machine ? "/var/lib/divvy" : divvy::net::state_folder(),
-      .daemon_settings = daemon_settings};
+      .daemon_settings = daemon_settings,
+      .ledger = read_ledger,
+      .cdi_file = cdi_file,
+      .clean_cdi = clean_cdi};
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   return divvy::cli::run(arguments, services, divvy::cli::this_terminal(), std::cout, std::cerr);
 }

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "child_modes.h"
+#include "container_parts.h"
 #include "daemon_loop.h"
 #include "daemon_options.h"
 #include "daemon_settings.h"
@@ -23,6 +24,7 @@
 #include "node/house.h"
 #include "node/inventory.h"
 #include "node/keeper.h"
+#include "node/ledger.h"
 #include "node/mps_mode.h"
 #include "node/privileges.h"
 #include "node/supervisor.h"
@@ -63,24 +65,32 @@ Status serve(config::LiveConfig& settings, node::Background& background,
   // After the driver, which may load its module at the first call, and before any thread, because
   // each has privileges of its own.
   if (config.privileges.drop) DIVVY_CHECK_OK(node::drop_privileges(config.privileges.keep));
+  const auto disk = node::open_disk(config.folders.state);
+  DIVVY_TRY(ledger, node::Ledger::open(*disk, node::boot_id()));
   SystemClock clock;
   node::Arbiter arbiter(clock);
   node::Mps mps({.folder = run / "mps", .control = {}, .on_death = on_mps_death});
+  const auto containers = config.cdi.enabled
+                              ? make_container_devices(inventory, container_settings_of(config))
+                              : nullptr;
   DIVVY_TRY(tenants, node::Tenants::create({.library = *library,
                                             .node = std::move(inventory),
                                             .arbiter = arbiter,
                                             .keeper = keeper,
                                             .clock = clock,
                                             .run_folder = run,
-                                            .state_folder = config.folders.state,
+                                            .ledger = *ledger,
                                             .prepare_mps = node::prepare_mps(mps),
-                                            .leave_mps = node::leave_mps(mps)}));
+                                            .leave_mps = node::leave_mps(mps),
+                                            .containers = containers.get()}));
   mps.stop_unused();
   DIVVY_TRY(care, node::GpuCare::create({.settings = health_settings_of(config),
                                          .tenants = *tenants,
                                          .clock = clock,
-                                         .cordons = {},
-                                         .keep_cordon = {}}));
+                                         .cordons = ledger->cordons(),
+                                         .keep_cordon = [&ledger](const auto& gpu, auto cordon) {
+                                           return ledger->set_cordon(gpu, std::move(cordon));
+                                         }}));
   DIVVY_TRY(metrics_options, metrics_options_of(config));
   const api::MetricsRoutes metrics({.tenants = *tenants,
                                     .arbiter = arbiter,
@@ -88,8 +98,12 @@ Status serve(config::LiveConfig& settings, node::Background& background,
                                     .clock = clock,
                                     .version = DIVVY_VERSION,
                                     .health = [&care] { return care->all(); },
-                                    .ledger_writes = {},
-                                    .ledger_writable = {}},
+                                    .ledger_writes = [&ledger] { return ledger->writes(); },
+                                    .ledger_writable =
+                                        [&ledger] {
+                                          const auto trouble = ledger->trouble();
+                                          return trouble ? Status(err(*trouble)) : Status();
+                                        }},
                                    metrics_options);
   const auto metrics_server = api::serve_metrics(metrics, metrics_options);
   api::NodeRoutes routes(*tenants, DIVVY_VERSION);
@@ -137,6 +151,8 @@ int run(DaemonOptions options) {
   }
   const auto lock = node::lock_run_folder(folders.run);
   if (!lock) return fail(lock.error());
+  const auto ledger_lock = node::lock_state_folder(folders.state);
+  if (!ledger_lock) return fail(ledger_lock.error());
 
   const sigset_t signals = block_loop_signals();
   ::signal(SIGPIPE, SIG_IGN);

@@ -1,5 +1,7 @@
 #include "driver.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <utility>
 
@@ -21,7 +23,7 @@ const char* simulation_request() {
 // and in the build tree.
 Result<std::filesystem::path> simulated_nvml(const char* request) {
   std::error_code code;
-  auto library = installation() / "lib/divvy/simgpu/libnvidia-ml.so.1";
+  auto library = simulated_libraries() / "libnvidia-ml.so.1";
   if (!std::filesystem::exists(library, code)) {
     return err(ErrorCode::kFailedPrecondition,
                "{} asks for simulated GPUs, but the simulated driver is not at {}.\n"
@@ -32,6 +34,19 @@ Result<std::filesystem::path> simulated_nvml(const char* request) {
 }
 
 }  // namespace
+
+std::filesystem::path simulated_libraries() {
+  // A container has them elsewhere, and need not have Divvy installed.
+  const char* folder = std::getenv("DIVVY_SIM_LIBRARIES");
+  if (folder != nullptr && *folder != '\0') return folder;
+  return installation() / "lib/divvy/simgpu";
+}
+
+std::filesystem::path simulated_state() {
+  const char* file = std::getenv("DIVVY_SIM_STATE");
+  if (file != nullptr && *file != '\0') return std::filesystem::absolute(file);
+  return fmt::format("/dev/shm/divvy-simgpu-{}", ::getuid());
+}
 
 std::filesystem::path installation() {
   std::error_code code;

@@ -17,6 +17,11 @@ namespace divvy {
 // Does the environment ask for simulated GPUs?
 [[nodiscard]] bool wants_simulated_gpus();
 
+// The folder of the simulated driver's libraries, and the file that processes on the same simulated
+// GPUs share.
+[[nodiscard]] std::filesystem::path simulated_libraries();
+[[nodiscard]] std::filesystem::path simulated_state();
+
 // Guarded (nvml/guarded_library.h): no question hangs whoever asks.
 [[nodiscard]] Result<std::unique_ptr<nvml::Library>> open_driver();
 // As it is, for a process that can be killed.

@@ -238,43 +238,6 @@ TEST_F(Divvyd, ReplacesAKeeperThatWasKilled) {
   grant(R"({"gpu":"0.5"})");
 }
 
-TEST_F(Divvyd, OnAFullDiskNothingIsGrantedAndEverythingElseGoesOn) {
-  const json::object before = grant(R"({"gpu":"0.3","name":"before"})");
-  FakeProcess process(socket_of(before));
-  ASSERT_TRUE(process.join());
-  // Writing the state anew now fails as it does where no block is left, for root too.
-  const std::filesystem::path next = folder() / "run/state/tenants.json.new";
-  std::filesystem::create_symlink("/dev/full", next);
-
-  const Outcome refused = divvy({"run", "--gpu", "0.3", "--", "/bin/true"});
-  EXPECT_EQ(refused.status, 1);
-  EXPECT_NE(refused.err.find("no slice was granted"), std::string::npos) << refused.err;
-  EXPECT_NE(refused.err.find("No space left on device; free some space there and try again"),
-            std::string::npos)
-      << refused.err;
-  EXPECT_EQ(ask("POST", "/v1/tenants", R"({"gpu":"0.3"})").status, 500);
-  EXPECT_EQ(ask("PATCH", "/v1/tenants/before", R"({"gpu":"0.5"})").status, 500);
-
-  // Nothing of what was refused is held, and who was there goes on, also with new processes and
-  // when the daemon is started anew.
-  EXPECT_EQ(ask("GET", "/v1/tenants").body.at("items").as_array().size(), 1U);
-  const json::object slice = tenant(id_of(before))->at("slices").at(0).as_object();
-  EXPECT_EQ(slice.at("shareThousandths").as_int64(), 300);
-  EXPECT_TRUE(process.measure(0).has_value());
-  const pid_t another = start_registered(socket_of(before), kMebibyte);
-  kill_and_collect(another);
-  stop_daemon(SIGKILL);
-  start_daemon();
-  EXPECT_TRUE(tenant(id_of(before)).has_value());
-  ASSERT_TRUE(process.join());
-  EXPECT_FALSE(process.refused()) << process.welcome().reason;
-
-  std::filesystem::remove(next);
-  EXPECT_EQ(divvy({"run", "--gpu", "0.3", "--", "/bin/true"}).status, 0) << "by itself";
-  EXPECT_EQ(ask("PATCH", "/v1/tenants/before", R"({"gpu":"0.5"})").status, 200);
-  EXPECT_TRUE(std::filesystem::is_regular_file(folder() / "run/state/tenants.json"));
-}
-
 TEST_F(Divvyd, GarbageOnATenantsSocketHarmsNobody) {
   const json::object victim = grant(R"({"gpu":"0.3"})");
   FakeProcess good(socket_of(victim));

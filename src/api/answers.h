@@ -1,29 +1,20 @@
-// Answers of the local API: documents and problems as HTTP responses. Pure.
+// Answers of the API as HTTP: documents, and problems as RFC 9457 wants them. Pure, callable from
+// any thread.
 #pragma once
 
-#include <boost/json.hpp>
+#include <boost/json/fwd.hpp>
 #include <string_view>
 
-#include "api/documents.h"
+#include "base/result.h"
 #include "net/http.h"
 
 namespace divvy::api {
 
-[[nodiscard]] inline net::HttpResponse answer(int status, const boost::json::object& document) {
-  return {status, "application/json", boost::json::serialize(document) + "\n"};
-}
-
-[[nodiscard]] inline net::HttpResponse problem(const boost::json::object& document) {
-  const int status = static_cast<int>(document.at("status").as_int64());
-  return {status, "application/problem+json", boost::json::serialize(document) + "\n"};
-}
-
-[[nodiscard]] inline net::HttpResponse problem(const Error& error) {
-  return problem(problem_document(http_status(error.code), to_string(error.code), error.message));
-}
-
-[[nodiscard]] inline boost::json::object headed(std::string_view kind) {
-  return {{"apiVersion", "divvy/v1"}, {"kind", kind}};
-}
+[[nodiscard]] net::HttpResponse answer(int status, const boost::json::object& document);
+// `document` is one of problem_document() or no_fit_document().
+[[nodiscard]] net::HttpResponse problem(const boost::json::object& document);
+[[nodiscard]] net::HttpResponse problem(const Error& error);
+// The beginning of every document: schema and kind.
+[[nodiscard]] boost::json::object headed(std::string_view kind);
 
 }  // namespace divvy::api

@@ -27,7 +27,7 @@ json::object slice_terms(const model::Slice& slice, const node::SharedGpu& gpu) 
 
 std::string_view state_of(const node::TenantView& view) {
   if (std::ranges::any_of(view.gpus, &node::SharedGpu::failing)) return "failing";
-  if (view.report.processes.empty()) return "starting";
+  if (view.report.processes.empty()) return has_root(view.record) ? "starting" : "held";
   bool waits = false;
   bool works = false;
   for (std::size_t i = 0; i < view.leases.size(); ++i) {
@@ -45,12 +45,16 @@ void add_used_share(json::object& slice, const std::optional<node::UsedShare>& u
             : json::value(used->by == node::UsedShare::By::kGates ? "gates" : "driver");
 }
 
+json::value root_pid(const node::TenantRecord& record) {
+  return has_root(record) ? json::value(record.root.pid) : json::value(nullptr);
+}
+
 json::object record_document(const node::TenantRecord& record) {
   return {{"id", record.id.value()},
           {"name", record.name},
           {"user", node::user_name(record.uid)},
           {"uid", record.uid},
-          {"pid", record.root.pid},
+          {"pid", root_pid(record)},
           {"command", safe(record.command)},
           {"sinceUnixSeconds", record.since_unix},
           {"class", node::to_string(record.tenant_class)},
@@ -149,7 +153,7 @@ json::object no_fit_document(const node::NoFit& answer,
         json::object holder = slice_terms(view.record.slices[i], view.gpus[i]);
         holder["tenant"] = view.record.name;
         holder["user"] = node::user_name(view.record.uid);
-        holder["pid"] = view.record.root.pid;
+        holder["pid"] = root_pid(view.record);
         holder["command"] = safe(view.record.command);
         holders.push_back(std::move(holder));
       }

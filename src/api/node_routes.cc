@@ -6,6 +6,7 @@
 #include "api/answers.h"
 #include "api/documents.h"
 #include "api/requests.h"
+#include "api/slice_routes.h"
 #include "base/text.h"
 
 namespace divvy::api {
@@ -23,6 +24,7 @@ node::Peer peer_of(const net::Caller& caller) { return {caller.pid(), caller.uid
 HttpResponse NodeRoutes::handle(const net::HttpRequest& request, const net::Caller& caller) const {
   const std::string& path = request.path;
   const std::string& method = request.method;
+  if (SliceRoutes::is_here(path)) return SliceRoutes(tenants_).handle(request, caller);
   if (path == "/v1/node" && method == "GET") return node();
   if (path == "/v1/stats" && method == "GET") return stats();
   if (path == "/v1/tenants" && method == "GET") return list();

@@ -7,6 +7,7 @@
 //   GET    /v1/tenants/{id}   one, by number or name
 //   PATCH  /v1/tenants/{id}   share, memory, cap, class while it runs
 //   DELETE /v1/tenants/{id}   takes the slices back; 409 while processes of it use the GPU
+//   /v1/slices                slices that are held by a name: see slice_routes.h
 //   GET    /v1/stats          GPUs and tenants in one answer, for those who watch
 //
 // Errors are problem+json with one sentence in `detail`. Callable from many threads at once.

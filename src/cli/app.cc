@@ -15,6 +15,7 @@
 #include "cli/gpu_command.h"
 #include "cli/help_texts.h"
 #include "cli/sim_command.h"
+#include "cli/slice_command.h"
 #include "cli/tenant_list.h"
 #include "cli/top.h"
 
@@ -81,6 +82,9 @@ struct CommandLine {
   CLI::App* ps = nullptr;
   CLI::App* top = nullptr;
   CLI::App* doctor = nullptr;
+  CLI::App* ledger = nullptr;
+  CLI::App* slice = nullptr;
+  CLI::App* cdi = nullptr;
   CLI::App* sim = nullptr;
   CLI::App* bench = nullptr;
   CLI::App* version = nullptr;
@@ -95,6 +99,8 @@ struct CommandLine {
   bool set_no_cap = false;
   PsArguments ps_arguments;
   TopArguments top_arguments;
+  LedgerArguments ledger_arguments;
+  SliceArguments slice_arguments;
   SimArguments sim_arguments;
   BenchArguments bench_arguments;
   std::string doctor_format = "table";
@@ -152,6 +158,16 @@ struct CommandLine {
     events->add_option("-o,--output", events_arguments.format, "Output format: table or json")
         ->type_name("FORMAT");
 
+    ledger = add_ledger(app, ledger_arguments);
+    slice = add_slice(app, slice_arguments);
+    cdi = app.add_subcommand("cdi", "Show what container runtimes are told of the GPUs");
+    cdi->group("Commands");
+    CLI::App* show = cdi->add_subcommand("show", "Print the CDI file of the whole GPUs");
+    show->group("Commands");
+    show->footer(kCdiShowFooter);
+    cdi->add_subcommand("clean", "Remove all CDI files that Divvy has written")
+        ->group("Commands")
+        ->footer(kCdiCleanFooter);
     sim = add_sim(app, sim_arguments);
     bench = add_bench(app, bench_arguments);
 
@@ -323,6 +339,9 @@ class Run {
     if (line_.doctor->parsed()) return doctor();
     if (line_.gpu->parsed()) return gpu();
     if (line_.events->parsed()) return events();
+    if (line_.ledger->parsed()) return ledger();
+    if (line_.slice->parsed()) return slice();
+    if (line_.cdi->parsed()) return cdi();
     if (line_.sim->parsed()) return sim();
     if (line_.bench->parsed()) return bench();
     if (line_.version->parsed()) return version();
@@ -410,6 +429,13 @@ class Run {
                        style_, out_, err_);
   }
 
+  int ledger() {
+    if (line_.ledger->get_subcommands().empty()) return print(line_.help());
+    const auto status =
+        run_ledger(*line_.ledger, line_.ledger_arguments, services_.ledger, style_, out_, err_);
+    return status ? *status : usage(status.error().message);
+  }
+
   int bench() {
     if (line_.bench->get_subcommands().empty()) return print(line_.help());
     const auto status = run_bench(*line_.bench, line_.bench_arguments,
@@ -418,6 +444,24 @@ class Run {
                                    .style = style_,
                                    .show_progress = terminal_.errors_are_terminal});
     return status ? *status : usage(status.error().message);
+  }
+
+  int slice() {
+    if (line_.slice->get_subcommands().empty()) return print(line_.help());
+    const auto status = run_slice(*line_.slice, line_.slice_arguments, Daemon(services_.daemon),
+                                  {.out = out_, .err = err_, .style = style_});
+    return status ? *status : usage(status.error().message);
+  }
+
+  int cdi() {
+    if (line_.cdi->get_subcommands().empty()) return print(line_.help());
+    if (line_.cdi->got_subcommand("show")) return print(services_.cdi_file());
+    if (Daemon(services_.daemon).running()) {
+      err_ << "divvy: divvyd runs and would write them anew; end it first\n";
+      return kExitError;
+    }
+    const Status cleaned = services_.clean_cdi();
+    return cleaned ? kExitOk : print(divvy::err(cleaned.error()));
   }
 
   int sim() {

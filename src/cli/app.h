@@ -8,10 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "cli/daemon.h"
 #include "cli/doctor.h"
 #include "cli/exit_codes.h"
 #include "cli/gpus.h"
+#include "cli/ledger_command.h"
 #include "cli/run_command.h"
 #include "cli/style.h"
 
@@ -25,6 +27,11 @@ struct Services {
   RunLibraries libraries = {};
   std::filesystem::path state_folder = {};  // Of the daemon
   std::function<DaemonSettings()> daemon_settings = {};
+  LedgerReader ledger = {};
+  // The CDI file of the whole GPUs.
+  std::function<Result<std::string>()> cdi_file = {};
+  // Removes all CDI files that Divvy has written.
+  std::function<Status()> clean_cdi = {};
 };
 
 // `arguments` are those of main without the program's name. Returns the exit status.

@@ -106,7 +106,8 @@ TEST(App, SuggestsTheCommandThatWasMeant) {
 
 TEST(App, ListsTheCommandsWhenNoneIsClose) {
   EXPECT_TRUE(has(divvy({"frobnicate"}).err,
-                  "commands are gpus, run, set, ps, top, doctor, gpu, events, sim, bench, version"));
+                  "commands are gpus, run, set, ps, top, doctor, gpu, events, ledger, slice, cdi, "
+                  "sim, bench, version"));
 }
 
 TEST(App, SuggestsTheOptionThatWasMeant) {

@@ -112,6 +112,40 @@ Examples:
   divvy set 3 --gpu 0.2 --cap
   divvy set server --class latency)";
 
+constexpr const char* kSliceFooter = R"(Examples:
+  divvy slice create web --gpu 0.3   three tenths of a GPU for a container
+  podman run --device divvy.dev/slice=web IMAGE COMMAND
+  divvy slice list
+  divvy slice delete web
+
+A slice stays until it is deleted, whether a container uses it or not, and also
+over a restart of the machine. Everything that runs in containers with the slice
+shares it. docs/containers.md tells more.)";
+
+constexpr const char* kSliceCreateFooter =
+    R"(Prints the name of the device to give to the container. One slice per container;
+a slice may have several GPUs.
+
+Examples:
+  divvy slice create web --gpu 0.3 --gpu-mem 10GiB --class latency
+  divvy slice create train --gpu 2 --device 0 --device 1
+
+Exit status 75: it does not fit now; standard error says who holds what.)";
+
+constexpr const char* kCdiShowFooter =
+    R"(Prints what divvyd writes for container runtimes about whole GPUs: device files,
+and the files of the driver with the places that they get in a container. A file of
+your own made of it has to be made anew after an update of the driver; divvyd does
+so by itself.
+
+Examples:
+  divvy cdi show > /etc/cdi/divvy.dev-gpu.json
+  podman run --device divvy.dev/gpu=0 IMAGE nvidia-smi)";
+
+constexpr const char* kCdiCleanFooter =
+    R"(For a machine that Divvy is to leave. Files of others stay. Held slices stay on
+divvyd's books: a divvyd that is started again writes their files anew.)";
+
 constexpr const char* kPsFooter = R"(Columns:
   SHARE    of the GPU's compute that is guaranteed; "cap": also the most
   USED     part of the GPU's time in the last second, measured
@@ -130,6 +164,17 @@ Examples:
   divvy top
   divvy top --once          one picture, for a log
   divvy top -o json         everything, in the schema divvy/v1)";
+
+constexpr const char* kLedgerFooter = R"(The ledger is the file in which divvyd keeps who holds which slice and which GPUs
+are cordoned. Both commands only read it, with divvyd running or not; only the user
+whose file it is, and root, can.
+
+Examples:
+  divvy ledger show
+  divvy ledger verify && echo all of it can be read
+  divvy ledger show --state-dir /mnt/disk/var/lib/divvy -o json
+
+Exit status of both: 0 clean, 1 damaged, 3 there is no ledger, 5 not yours to read.)";
 
 constexpr const char* kBenchFooter = R"(Examples:
   divvy bench place                 clusters of 1,000, 10,000 and 100,000 GPUs)";

@@ -87,7 +87,8 @@ void add_rows(Table& table, const json::object& tenant, const Style& style, bool
       row.emplace_back(duration(number(slice, "waitedNanoseconds")));
       row.emplace_back(fmt::format("{}", number(slice, "allocationsRefused")));
       row.emplace_back(fmt::format("{}", tenant.at("processes").as_array().size()));
-      row.emplace_back(fmt::format("{}", number(tenant, "pid")));
+      row.emplace_back(tenant.at("pid").is_null() ? std::string(style.unknown())
+                                                  : fmt::format("{}", number(tenant, "pid")));
     }
     const std::string command = first ? once_escaped(tenant, "command") : "";
     row.emplace_back(wide ? command : shorten(command, 40, style));

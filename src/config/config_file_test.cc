@@ -110,7 +110,9 @@ TEST(ConfigFile, OneSettingCanComeFromTheCommandLine) {
   EXPECT_TRUE(set_by_text(config, "health.ignored_xids=[13, 43]"));
   EXPECT_EQ(config.health.sample_interval, std::chrono::milliseconds(250));
   EXPECT_THAT(config.health.ignored_xids, ElementsAre(13, 43));
-  const auto message = [&config](const char* text) { return set_by_text(config, text).error().message; };
+  const auto message = [&config](const char* text) {
+    return set_by_text(config, text).error().message;
+  };
   EXPECT_EQ(message("log.level"), "\"log.level\" is no setting; write SECTION.NAME=VALUE");
   EXPECT_EQ(message("log.levle=info"),
             "there is no setting \"log.levle\"; did you mean log.level?");

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <iostream>
 
 #include "node/process.h"
@@ -40,15 +41,8 @@ Status make_folder(const std::filesystem::path& folder, mode_t mode) {
   return {};
 }
 
-}  // namespace
-
-Status make_folders(const std::filesystem::path& run, const std::filesystem::path& state) {
-  DIVVY_CHECK_OK(make_folder(run, ::geteuid() == 0 ? 0755 : 0700));
-  return make_folder(state, 0700);
-}
-
-Result<UniqueFd> lock_run_folder(const std::filesystem::path& run) {
-  const std::filesystem::path path = run / "divvyd.lock";
+Result<UniqueFd> lock(const std::filesystem::path& path,
+                      const std::function<std::string(const std::string& pid)>& taken) {
   UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!file) {
     return err(ErrorCode::kIo, "{} could not be opened: {}", path.string(), std::strerror(errno));
@@ -56,10 +50,7 @@ Result<UniqueFd> lock_run_folder(const std::filesystem::path& run) {
   if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     std::string pid = "unknown";
     std::ifstream(path) >> pid;
-    return err(ErrorCode::kAlreadyExists,
-               "a divvyd (pid {}) runs in {} already; use that one, stop it, or choose another "
-               "folder with --run-dir",
-               pid, run.string());
+    return err({ErrorCode::kAlreadyExists, taken(pid)});
   }
   const std::string pid = std::to_string(::getpid()) + "\n";
   if (::ftruncate(file.get(), 0) != 0 ||
@@ -67,6 +58,32 @@ Result<UniqueFd> lock_run_folder(const std::filesystem::path& run) {
     return err(ErrorCode::kIo, "{} could not be written: {}", path.string(), std::strerror(errno));
   }
   return file;
+}
+
+}  // namespace
+
+Status make_folders(const std::filesystem::path& run, const std::filesystem::path& state) {
+  DIVVY_CHECK_OK(make_folder(run, ::geteuid() == 0 ? 0755 : 0700));
+  // Others may pass through to the driver's files that are kept in it for containers.
+  return make_folder(state, ::geteuid() == 0 ? 0711 : 0700);
+}
+
+Result<UniqueFd> lock_run_folder(const std::filesystem::path& run) {
+  return lock(run / "divvyd.lock", [&run](const std::string& pid) {
+    return fmt::format(
+        "a divvyd (pid {}) runs in {} already; use that one, stop it, or choose another folder "
+        "with --run-dir",
+        pid, run.string());
+  });
+}
+
+Result<UniqueFd> lock_state_folder(const std::filesystem::path& state) {
+  return lock(state / "ledger.lock", [&state](const std::string& pid) {
+    return fmt::format(
+        "a divvyd (pid {}) keeps its ledger in {} already; use that one, stop it, or choose "
+        "another folder with --state-dir",
+        pid, state.string());
+  });
 }
 
 Status give_socket(const std::filesystem::path& socket, mode_t mode, const std::string& group) {

@@ -17,8 +17,10 @@ namespace divvy::node {
                                   const std::filesystem::path& state);
 
 // Held as long as the descriptor is open, also against a daemon that was killed. kAlreadyExists
-// when another daemon has it.
+// when another daemon has it. Two locks, because two daemons may be told to use one state folder
+// from two run folders, and would then write one ledger.
 [[nodiscard]] Result<UniqueFd> lock_run_folder(const std::filesystem::path& run);
+[[nodiscard]] Result<UniqueFd> lock_state_folder(const std::filesystem::path& state);
 
 // Who may connect to a socket: its rights, and the group it belongs to (empty: ours).
 [[nodiscard]] Status give_socket(const std::filesystem::path& socket, mode_t mode,

@@ -15,7 +15,8 @@ constexpr std::size_t kMaxFds = 4;
 
 }  // namespace
 
-Result<UniqueFd> listen_for_packets(const std::filesystem::path& path, uid_t owner, gid_t group) {
+Result<UniqueFd> listen_for_packets(const std::filesystem::path& path, uid_t owner, gid_t group,
+                                    mode_t mode) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const std::string text = path.string();
@@ -32,7 +33,7 @@ Result<UniqueFd> listen_for_packets(const std::filesystem::path& path, uid_t own
   // Made with no rights for others; connecting needs the right to write.
   if (::fchmod(fd.get(), 0600) != 0 ||
       ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      ::chmod(text.c_str(), 0600) != 0) {
+      ::chmod(text.c_str(), mode) != 0) {
     return err(ErrorCode::kIo, "the socket {} could not be made: {}", text, std::strerror(errno));
   }
   if (owner != ::geteuid() && ::chown(text.c_str(), owner, group) != 0) {

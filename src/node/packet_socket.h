@@ -14,9 +14,10 @@
 
 namespace divvy::node {
 
-// Listens at `path`, replacing what was left there. Only `owner` (and root) can connect.
+// Listens at `path`, replacing what was left there. Who can write to the socket can connect: with
+// mode 0600, only `owner` and root.
 [[nodiscard]] Result<UniqueFd> listen_for_packets(const std::filesystem::path& path, uid_t owner,
-                                                  gid_t group);
+                                                  gid_t group, mode_t mode);
 
 struct Packet {
   enum class Outcome { kReceived, kNothingYet, kClosed };

@@ -2,9 +2,12 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -108,6 +111,19 @@ bool same_page(int a, int b) {
   struct stat second{};
   return ::fstat(a, &first) == 0 && ::fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
          first.st_ino == second.st_ino;
+}
+
+bool has_mapped(pid_t process, int fd) {
+  struct stat page{};
+  if (::fstat(fd, &page) != 0) return false;
+  // "7f...-7f... rw-s 00000000 00:01 4711    /memfd:divvy-account (deleted)"
+  const std::string wanted =
+      fmt::format(" {:02x}:{:02x} {} ", major(page.st_dev), minor(page.st_dev), page.st_ino);
+  std::ifstream maps(fmt::format("/proc/{}/maps", process));
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find(wanted) != std::string::npos) return true;
+  }
+  return false;
 }
 
 }  // namespace divvy::node

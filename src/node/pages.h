@@ -69,4 +69,7 @@ using LanesMapping = MappedPage<const wire::LanesPage>;
 // Do both descriptors name the same memory?
 [[nodiscard]] bool same_page(int a, int b);
 
+// Does the process have the memory of this descriptor mapped? Not where we may not look.
+[[nodiscard]] bool has_mapped(pid_t process, int fd);
+
 }  // namespace divvy::node

@@ -87,10 +87,10 @@ Status Registrar::Impl::remove_unused(model::TenantId id) {
       if (pids.size() < kMostNamed) pids.push_back(process.pid);
     }
     return err(ErrorCode::kFailedPrecondition,
-               "tenant {} has {} process(es) that use its GPU (pid {}{}); end them, and its slice "
-               "is released by itself",
+               "tenant {} has {} process(es) that use its GPU (pid {}{}); end them{}",
                tenant.record.name, tenant.processes.size(), fmt::join(pids, ", "),
-               tenant.processes.size() > pids.size() ? ", ..." : "");
+               tenant.processes.size() > pids.size() ? ", ..." : "",
+               has_root(tenant.record) ? ", and its slice is released by itself" : " first");
   }
   if (parts_.clock.now() < tenant.recovery_deadline) {
     return err(ErrorCode::kFailedPrecondition,
@@ -235,7 +235,7 @@ void Registrar::Impl::remove_locked(model::TenantId id) {
   reactor_.unwatch(tenant.listener_watch);
   reactor_.unwatch(tenant.root_watch);
   // On the way out of the daemon the sockets stay for the next one; a stale path is replaced.
-  if (!stopping_) ::unlink(socket_path(id).c_str());
+  if (!stopping_) remove_socket(tenant.record);
   tenants_.erase(found);
 }
 
@@ -259,8 +259,8 @@ Status Registrar::remove_unused(model::TenantId tenant) { return impl_->remove_u
 void Registrar::signal(model::TenantId tenant, int number) { impl_->signal(tenant, number); }
 void Registrar::reap() { impl_->reap(); }
 std::vector<TenantReport> Registrar::report() const { return impl_->report(); }
-std::filesystem::path Registrar::socket_path(model::TenantId tenant) const {
-  return impl_->socket_path(tenant);
+std::filesystem::path Registrar::socket_path(const TenantRecord& record) const {
+  return impl_->socket_path(record);
 }
 
 }  // namespace divvy::node

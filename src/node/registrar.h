@@ -99,7 +99,8 @@ class Registrar {
   void reap();
 
   [[nodiscard]] std::vector<TenantReport> report() const;
-  [[nodiscard]] std::filesystem::path socket_path(model::TenantId tenant) const;
+  // Of a slice that is held by its name it is alone in its folder, which containers get.
+  [[nodiscard]] std::filesystem::path socket_path(const TenantRecord& record) const;
 
  private:
   class Impl;

@@ -1,7 +1,9 @@
 // Connections to tenants' sockets, and who is let in through them.
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <cerrno>
+#include <cstring>
 #include <fstream>
 
 #include "node/registrar_impl.h"
@@ -20,16 +22,64 @@ bool still_has_lanes(pid_t pid) {
   return false;
 }
 
+// Of the folders of a slice that is held by its name.
+constexpr const char* kInnerFolder = "in";
+constexpr const char* kHeldSocket = "divvy.sock";
+
+// A folder that is there stays: running containers have it. It is the daemon's own, never the
+// tenant's, who could put a link in place of what is in it.
+Status make_folder(const std::filesystem::path& folder, mode_t mode) {
+  const bool made = ::mkdir(folder.c_str(), mode) == 0 || errno == EEXIST;
+  if (made && ::chmod(folder.c_str(), mode) == 0) return {};
+  return err(ErrorCode::kIo, "the folder {} could not be made: {}", folder.string(),
+             std::strerror(errno));
+}
+
+// Users of a container have other numbers than outside of it, so a slice that is held by its name
+// cannot tell them. It lets everybody in who was given its inner folder; the outer one is closed to
+// all but the daemon's user. The slice of somebody else than that user goes by the number.
+bool admits_any_user(const TenantRecord& record) {
+  return !has_root(record) && record.uid == ::geteuid();
+}
+
+bool is_welcome(const TenantRecord& record, const Peer& peer) {
+  return admits_any_user(record) || peer.uid == record.uid || peer.uid == 0;
+}
+
 }  // namespace
+
+std::filesystem::path Registrar::Impl::socket_path(const TenantRecord& record) const {
+  const std::string id = fmt::format("{}", record.id);
+  if (has_root(record)) return parts_.socket_folder / (id + ".sock");
+  return parts_.socket_folder / id / kInnerFolder / kHeldSocket;
+}
+
+Result<UniqueFd> Registrar::Impl::listen_at(const TenantRecord& record) const {
+  const std::filesystem::path path = socket_path(record);
+  if (has_root(record)) return listen_for_packets(path, record.uid, record.gid, 0600);
+  const bool any_user = admits_any_user(record);
+  DIVVY_CHECK_OK(make_folder(path.parent_path().parent_path(), any_user ? 0700 : 0711));
+  DIVVY_CHECK_OK(make_folder(path.parent_path(), 0755));
+  return listen_for_packets(path, record.uid, record.gid, any_user ? 0666 : 0600);
+}
+
+void Registrar::Impl::remove_socket(const TenantRecord& record) const {
+  const std::filesystem::path path = socket_path(record);
+  ::unlink(path.c_str());
+  if (has_root(record)) return;
+  ::rmdir(path.parent_path().c_str());
+  ::rmdir(path.parent_path().parent_path().c_str());
+}
 
 Status Registrar::Impl::open_doors(LiveTenant& tenant) {
   const TenantRecord& record = tenant.record;
   const model::TenantId id = record.id;
-  DIVVY_TRY(listener, listen_for_packets(socket_path(id), record.uid, record.gid));
+  DIVVY_TRY(listener, listen_at(record));
   tenant.listener = std::move(listener);
   DIVVY_TRY(listening,
             reactor_.watch(tenant.listener.get(), [this, id] { accept_connections(id); }));
   tenant.listener_watch = listening;
+  if (!has_root(record)) return {};
   auto root = open_process(record.root);
   tenant.root_gone = !root;
   if (!root) return {};
@@ -63,7 +113,7 @@ void Registrar::Impl::accept_connections(model::TenantId id) {
       continue;
     }
     auto peer = peer_of(socket.get());
-    if (!peer || (peer->uid != tenant.record.uid && peer->uid != 0)) continue;
+    if (!peer || !is_welcome(tenant.record, *peer)) continue;
     auto connection = std::make_shared<Connection>();
     connection->socket = std::move(socket);
     connection->tenant = id;
@@ -257,10 +307,13 @@ Status Registrar::Impl::recognise_account(LiveTenant& tenant, UniqueFd fd) {
   DIVVY_TRY(page, map_account_page(std::move(fd)));
   tenant.account = AccountBook::adopt(std::move(page));
   for (const AccountBook::Claim& claim : tenant.account->claims()) {
-    // The page is the tenant's own word: it can only claim processes of its own user.
+    // The page is the tenant's own word: it can only claim processes of its own user, or where
+    // users are mapped (containers), such as really have the page.
     auto life = open_process(claim.pid);
     const bool is_theirs =
-        life && owner_of(claim.pid) == tenant.record.uid && tenant.find_pid(claim.pid) == nullptr;
+        life && tenant.find_pid(claim.pid) == nullptr &&
+        (has_root(tenant.record) ? owner_of(claim.pid) == tenant.record.uid
+                                 : has_mapped(claim.pid, tenant.account->mapping()->fd()));
     if (!is_theirs || !add_process(tenant, claim.pid, claim.seat, std::move(life).value())) {
       tenant.account->give_up(claim.seat);
     }

@@ -48,9 +48,7 @@ class Registrar::Impl {
 
   std::vector<TenantReport> report() const;
 
-  std::filesystem::path socket_path(model::TenantId id) const {
-    return parts_.socket_folder / fmt::format("{}.sock", id);
-  }
+  std::filesystem::path socket_path(const TenantRecord& record) const;
 
  private:
   static UniqueFd open_spare() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
@@ -71,6 +69,8 @@ class Registrar::Impl {
   // --- Connections ---
 
   Status open_doors(LiveTenant& tenant);
+  Result<UniqueFd> listen_at(const TenantRecord& record) const;
+  void remove_socket(const TenantRecord& record) const;
 
   void accept_connections(model::TenantId id);
 

@@ -1,11 +1,10 @@
 // What is remembered of a tenant across a restart of the daemon: what it was promised and who it
-// is. Plain values, and the file that they are kept in.
+// is. A plain value; node/ledger.h keeps it.
 #pragma once
 
 #include <sys/types.h>
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -27,32 +26,18 @@ struct TenantRecord {
   std::string command;  // For people
   uid_t uid = 0;
   gid_t gid = 0;
-  ProcessName root;             // Who asked, and what it became by exec
+  // Who asked, and what it became by exec. Its pid is 0 for a slice that is held by its name.
+  ProcessName root;
   std::int64_t since_unix = 0;  // Seconds
   // In the order of the control page.
   std::vector<model::Slice> slices;
   TenantClass tenant_class = TenantClass::kBatch;
   GpuMode mode = GpuMode::kTimeslice;
+
+  friend bool operator==(const TenantRecord&, const TenantRecord&) = default;
 };
 
-// The whole book of tenants in one file, replaced as a whole: after a crash the file is the old one
-// or the new one. First form; a journal takes its place later.
-class StateFile {
- public:
-  explicit StateFile(std::filesystem::path path) : path_(std::move(path)) {}
-
-  struct Contents {
-    model::TenantId next_id{1};
-    std::vector<TenantRecord> tenants;
-  };
-
-  // On the disk when it returns.
-  [[nodiscard]] Status save(const Contents& contents) const;
-  // Empty when there is none, or when it is from before the last boot. A damaged file is an error.
-  [[nodiscard]] Result<Contents> load() const;
-
- private:
-  std::filesystem::path path_;
-};
+// Somebody's process stands behind it, so it ends with that one and does not outlive a boot.
+[[nodiscard]] inline bool has_root(const TenantRecord& record) { return record.root.pid != 0; }
 
 }  // namespace divvy::node

@@ -51,9 +51,9 @@ std::optional<UsedShare> used_share(const LeaseReport& lease, const SliceActivit
 
 Tenants::Tenants(Parts parts)
     : parts_(std::move(parts)),
-      file_(parts_.state_folder / "tenants.json"),
       meter_(parts_.library, parts_.clock),
-      slices_(shared_gpus(parts_.node)) {}
+      slices_(shared_gpus(parts_.node)),
+      next_id_(parts_.ledger.next_id()) {}
 
 Tenants::~Tenants() = default;
 
@@ -79,20 +79,22 @@ Result<std::unique_ptr<Tenants>> Tenants::create(Parts parts) {
 }
 
 Status Tenants::recover() {
-  DIVVY_TRY(contents, file_.load());
   std::vector<TenantRecord> found;
   {
     const std::lock_guard lock(mutex_);
-    next_id_ = contents.next_id;
-    for (TenantRecord& record : contents.tenants) {
-      if (const Status taken = slices_.take(record.id, record.slices, record.mode); !taken) {
-        log_error("tenant lost", {{"tenant", record.id.value()},
-                                  {"name", record.name},
-                                  {"reason", taken.error().message}});
+    std::vector<model::TenantId> lost;
+    for (const auto& [id, record] : records()) {
+      if (const Status taken = slices_.take(id, record.slices, record.mode); !taken) {
+        log_error(
+            "tenant lost",
+            {{"tenant", id.value()}, {"name", record.name}, {"reason", taken.error().message}});
+        lost.push_back(id);
         continue;
       }
-      found.push_back(std::move(record));
+      found.push_back(record);
     }
+    // What the disk does not learn now it learns later; the ledger says so itself.
+    for (const model::TenantId id : lost) (void)parts_.ledger.release(id, Journal::Sync::kLater);
   }
   for (const TenantRecord& record : found) {
     if (record.mode != GpuMode::kMps || !parts_.prepare_mps) continue;
@@ -101,18 +103,34 @@ Status Tenants::recover() {
     }
   }
   const std::lock_guard lock(mutex_);
-  for (TenantRecord& record : found) {
-    const model::TenantId id = record.id;
+  for (const TenantRecord& record : found) {
     DIVVY_CHECK_OK(registrar_->add(record, gpus_of(record), true));
-    log_info("tenant found again", {{"tenant", id.value()}, {"name", record.name}});
-    records_.emplace(id, std::move(record));
+    log_info("tenant found again", {{"tenant", record.id.value()}, {"name", record.name}});
   }
-  // What is on the disk says the same or names some who are gone, so a full disk keeps no daemon
-  // from its tenants.
-  if (const Status saved = save(); !saved) {
-    log_error("state not saved", {{"reason", saved.error().message}});
-  }
+  show_held_slices();
   return {};
+}
+
+void Tenants::show_held_slices() {
+  if (parts_.containers == nullptr) return;
+  std::vector<HeldSlice> held;
+  for (const auto& [id, record] : records()) {
+    if (!has_root(record)) held.push_back(held_slice(record));
+  }
+  if (const Status shown = parts_.containers->recover(held); !shown) {
+    log_error("devices for containers are not as they should be",
+              {{"reason", shown.error().message}});
+  }
+}
+
+HeldSlice Tenants::held_slice(const TenantRecord& record) const {
+  const std::filesystem::path socket = registrar_->socket_path(record);
+  HeldSlice slice{.name = record.name,
+                  .socket_folder = socket.parent_path(),
+                  .socket_name = socket.filename().string(),
+                  .gpus = {}};
+  for (const model::Slice& one : record.slices) slice.gpus.push_back(one.gpu());
+  return slice;
 }
 
 std::vector<SharedGpu> Tenants::gpus_of(const TenantRecord& record) const {
@@ -120,13 +138,6 @@ std::vector<SharedGpu> Tenants::gpus_of(const TenantRecord& record) const {
   result.reserve(record.slices.size());
   for (const model::Slice& slice : record.slices) result.push_back(*slices_.find(slice.gpu()));
   return result;
-}
-
-Status Tenants::save() const {
-  StateFile::Contents contents;
-  contents.next_id = next_id_;
-  for (const auto& [id, record] : records_) contents.tenants.push_back(record);
-  return file_.save(contents);
 }
 
 std::string Tenants::choose_name(const Ask& ask, model::TenantId id) const {
@@ -207,7 +218,7 @@ Result<Tenants::Placed> Tenants::place(const Ask& ask) {
   if (!ask.name.empty()) {
     DIVVY_CHECK_OK(model::check_name("tenant", ask.name));
     const auto taken = std::ranges::any_of(
-        records_, [&ask](const auto& entry) { return entry.second.name == ask.name; });
+        records(), [&ask](const auto& entry) { return entry.second.name == ask.name; });
     const auto about_to_be = std::ranges::any_of(
         placed_, [&ask](const auto& entry) { return entry.second == ask.name; });
     if (taken || about_to_be) {
@@ -221,6 +232,13 @@ Result<Tenants::Placed> Tenants::place(const Ask& ask) {
     return err(ErrorCode::kUnsupported,
                "mode mps is not available here; leave --mode out to take turns on the GPU");
   }
+  if (ask.held && parts_.containers == nullptr) {
+    return err(ErrorCode::kUnsupported, "this divvyd makes no devices for containers");
+  }
+  if (ask.held && ask.mode == GpuMode::kMps) {
+    return err(ErrorCode::kUnsupported,
+               "a slice that is held by its name cannot be in mode mps yet; leave --mode out");
+  }
   Want want{ask.request, {}, ask.mode};
   for (const std::string& text : ask.devices) {
     DIVVY_TRY(uuid, slices_.find_by_text(text));
@@ -233,7 +251,7 @@ Result<Tenants::Placed> Tenants::place(const Ask& ask) {
 }
 
 Result<TenantRecord> Tenants::keep(const Ask& ask, std::vector<model::Slice> slices) {
-  const auto born = start_ticks(ask.peer.pid);
+  const auto born = ask.held ? std::optional<std::uint64_t>(0) : start_ticks(ask.peer.pid);
   if (!born) {
     return err(ErrorCode::kNotFound,
                "the process that asks cannot be seen; is it in another pid namespace?");
@@ -244,7 +262,7 @@ Result<TenantRecord> Tenants::keep(const Ask& ask, std::vector<model::Slice> sli
   record.command = ask.command;
   record.uid = ask.peer.uid;
   record.gid = ask.peer.gid;
-  record.root = {ask.peer.pid, *born};
+  record.root = {ask.held ? 0 : ask.peer.pid, *born};
   record.since_unix =
       std::chrono::duration_cast<std::chrono::seconds>(parts_.clock.wall_now().time_since_epoch())
           .count();
@@ -272,22 +290,41 @@ Result<Grant> Tenants::finish(TenantRecord record) {
     }
     grant.environment = *std::move(environment);
   }
-  const std::lock_guard lock(mutex_);
-  grant.gpus = gpus_of(record);
-  Status done = registrar_->add(record, grant.gpus, false);
-  if (done) {
+  if (!has_root(record)) {
+    if (Status published = parts_.containers->publish(held_slice(record)); !published) {
+      const std::lock_guard lock(mutex_);
+      abandon(record);
+      serve_waiting();
+      return err(with_context(std::move(published).error(), "no slice was made for containers"));
+    }
+  }
+  constexpr std::string_view kNotRemembered =
+      "no slice was granted, because it could not be remembered";
+  Result<std::uint64_t> begun;
+  {
+    const std::lock_guard lock(mutex_);
+    grant.gpus = gpus_of(record);
+    if (Status added = registrar_->add(record, grant.gpus, false); !added) {
+      begun = err(std::move(added).error());
+    } else {
+      begun = with_context(parts_.ledger.begin_grant(record), kNotRemembered);
+      if (!begun) registrar_->remove(record.id);
+    }
+    if (!begun) {
+      abandon(record);
+      serve_waiting();
+      return err(std::move(begun).error());
+    }
     placed_.erase(record.id);
-    records_.emplace(record.id, record);
-    done = with_context(save(), "no slice was granted, because it could not be remembered");
-    if (!done) release_locked(record.id);
-  } else {
-    abandon(record);
   }
-  if (!done) {
+  // Without the lock: all who are here at the same time wait for one sync of the disk.
+  if (Status settled = with_context(parts_.ledger.settle(*begun), kNotRemembered); !settled) {
+    const std::lock_guard lock(mutex_);
+    release_locked(record.id, Journal::Sync::kLater);
     serve_waiting();
-    return err(std::move(done).error());
+    return err(std::move(settled).error());
   }
-  grant.environment["DIVVY_SOCKET"] = registrar_->socket_path(record.id).string();
+  grant.environment["DIVVY_SOCKET"] = registrar_->socket_path(record).string();
   grant.environment[kVisibleDevices] = uuid_list(record);
   log_info("tenant granted", {{"tenant", record.id.value()},
                               {"name", record.name},
@@ -302,21 +339,28 @@ void Tenants::abandon(const TenantRecord& record) {
   placed_.erase(record.id);
   slices_.give_back(record.id);
   leave_mps(record);
+  withdraw(record);
 }
 
-void Tenants::release_locked(model::TenantId tenant) {
-  const auto found = records_.find(tenant);
-  if (found == records_.end()) return;
-  const TenantRecord record = std::move(found->second);
-  records_.erase(found);
+void Tenants::withdraw(const TenantRecord& record) {
+  if (has_root(record)) return;
+  if (const Status withdrawn = parts_.containers->withdraw(record.name); !withdrawn) {
+    log_error("a device for containers stays", {{"reason", withdrawn.error().message}});
+  }
+}
+
+void Tenants::release_locked(model::TenantId tenant, Journal::Sync sync) {
+  const auto found = records().find(tenant);
+  if (found == records().end()) return;
+  const TenantRecord record = found->second;
   registrar_->remove(tenant);
   slices_.give_back(tenant);
   leave_mps(record);
+  withdraw(record);
   log_info("tenant released", {{"tenant", tenant.value()}, {"name", record.name}});
-  // A release that did not reach the disk is found out at the next start: the process is gone.
-  if (const Status saved = save(); !saved) {
-    log_error("state not saved", {{"reason", saved.error().message}});
-  }
+  // What does not reach the disk now is written later, and found out by a start in between where
+  // the process is gone. The ledger has said so itself.
+  (void)parts_.ledger.release(tenant, sync);
 }
 
 void Tenants::leave_mps(const TenantRecord& record) {
@@ -327,7 +371,8 @@ void Tenants::leave_mps(const TenantRecord& record) {
 
 void Tenants::ended(model::TenantId tenant) {
   const std::lock_guard lock(mutex_);
-  release_locked(tenant);
+  // Its processes are gone, as the next start would see by itself.
+  release_locked(tenant, Journal::Sync::kLater);
   serve_waiting();
 }
 
@@ -349,18 +394,18 @@ void Tenants::serve_waiting() {
 
 Result<model::TenantId> Tenants::find(const std::string& text) const {
   const std::lock_guard lock(mutex_);
-  for (const auto& [id, record] : records_) {
+  for (const auto& [id, record] : records()) {
     if (record.name == text) return id;
   }
   std::uint64_t number = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (code == std::errc() && end == text.data() + text.size() &&
-      records_.contains(model::TenantId(number))) {
+      records().contains(model::TenantId(number))) {
     return model::TenantId(number);
   }
   std::vector<std::string> names;
-  names.reserve(records_.size());
-  for (const auto& [id, record] : records_) names.push_back(record.name);
+  names.reserve(records().size());
+  for (const auto& [id, record] : records()) names.push_back(record.name);
   std::string advice = "`divvy ps` lists the tenants";
   if (const auto meant = did_you_mean(text, std::span<const std::string>(names))) {
     advice = "did you mean " + *meant + "?";
@@ -426,9 +471,10 @@ Result<std::vector<model::Slice>> Tenants::changed_slices(const TenantRecord& re
 Result<TenantRecord> Tenants::change(model::TenantId tenant, const Change& change,
                                      const Peer& who) {
   const std::lock_guard lock(mutex_);
-  const auto found = records_.find(tenant);
-  if (found == records_.end()) return err(ErrorCode::kNotFound, "there is no tenant {}", tenant);
-  TenantRecord& record = found->second;
+  const auto found = records().find(tenant);
+  if (found == records().end()) return err(ErrorCode::kNotFound, "there is no tenant {}", tenant);
+  const TenantRecord& before = found->second;
+  TenantRecord record = before;
   DIVVY_CHECK_OK(check_owner(record, who));
   DIVVY_TRY(slices, changed_slices(record, change));
   for (const TenantReport& report : registrar_->report()) {
@@ -444,11 +490,9 @@ Result<TenantRecord> Tenants::change(model::TenantId tenant, const Change& chang
     }
   }
   DIVVY_CHECK_OK(slices_.change(tenant, slices));
-  TenantRecord before = record;
   record.slices = std::move(slices);
   record.tenant_class = change.tenant_class.value_or(record.tenant_class);
-  if (Status saved = with_context(save(), "nothing was changed"); !saved) {
-    record = before;
+  if (Status saved = with_context(parts_.ledger.change(record), "nothing was changed"); !saved) {
     DIVVY_CHECK(slices_.change(tenant, before.slices).has_value(), "what was held fits");
     return err(std::move(saved).error());
   }
@@ -462,11 +506,11 @@ Status Tenants::release(model::TenantId tenant, const Peer& who) {
   // Who died a moment ago does not count.
   registrar_->reap();
   const std::lock_guard lock(mutex_);
-  const auto found = records_.find(tenant);
-  if (found == records_.end()) return err(ErrorCode::kNotFound, "there is no tenant {}", tenant);
+  const auto found = records().find(tenant);
+  if (found == records().end()) return err(ErrorCode::kNotFound, "there is no tenant {}", tenant);
   DIVVY_CHECK_OK(check_owner(found->second, who));
   DIVVY_CHECK_OK(registrar_->remove_unused(tenant));
-  release_locked(tenant);
+  release_locked(tenant, Journal::Sync::kNow);
   serve_waiting();
   return {};
 }
@@ -496,7 +540,7 @@ std::vector<TenantView> Tenants::list() const {
   const auto reports = registrar_->report();
   const auto leases = parts_.arbiter.report();
   std::vector<TenantView> result;
-  for (const auto& [id, record] : records_) {
+  for (const auto& [id, record] : records()) {
     TenantView view;
     view.record = record;
     view.gpus = gpus_of(record);

@@ -1,5 +1,5 @@
 // The tenants of this node: grants slices, changes them, takes them back, remembers them across a
-// restart. Joins the books (Slices), the sockets (Registrar) and the file (StateFile); what is
+// restart. Joins the books (Slices), the sockets (Registrar) and the disk (Ledger); what is
 // acknowledged is on the disk.
 //
 // All methods may be called from any thread.
@@ -24,6 +24,8 @@
 #include "model/request.h"
 #include "node/arbiter.h"
 #include "node/failing_tenants.h"
+#include "node/container_devices.h"
+#include "node/ledger.h"
 #include "node/registrar.h"
 #include "node/slices.h"
 #include "node/tenant_record.h"
@@ -40,6 +42,9 @@ struct Ask {
   std::string name;     // Empty: one is made from the command
   std::string command;  // For people
   Peer peer;            // Becomes the tenant's root process
+  // No process stands behind it: the slice stays until it is released, and containers get it by
+  // its name.
+  bool held = false;
 };
 
 struct Grant {
@@ -101,13 +106,15 @@ class Tenants {
     Keeper& keeper;
     Clock& clock;
     std::filesystem::path run_folder;
-    std::filesystem::path state_folder;
+    Ledger& ledger;  // Nobody else grants or releases in it
     // Both empty: mode mps is refused.
     PrepareMode prepare_mps;
     LeaveMode leave_mps;
+    // Null: slices cannot be held by a name.
+    ContainerDevices* containers = nullptr;
   };
 
-  // Reads the state and opens the sockets of the tenants in it. What is referred to in `parts`
+  // Opens the sockets of the tenants in the ledger. What is referred to in `parts`
   // outlives it.
   [[nodiscard]] static Result<std::unique_ptr<Tenants>> create(Parts parts);
   // The tenants go on with open gates; the next daemon finds them again.
@@ -162,10 +169,15 @@ class Tenants {
   [[nodiscard]] Result<Grant> finish(TenantRecord record);
   // Gives back what place() kept.
   void abandon(const TenantRecord& record);
-  [[nodiscard]] Status save() const;
   [[nodiscard]] Status check_owner(const TenantRecord& record, const Peer& who) const;
-  void release_locked(model::TenantId tenant);
+  void release_locked(model::TenantId tenant, Journal::Sync sync);
+  [[nodiscard]] const std::map<model::TenantId, TenantRecord>& records() const {
+    return parts_.ledger.tenants();
+  }
   void leave_mps(const TenantRecord& record);
+  [[nodiscard]] HeldSlice held_slice(const TenantRecord& record) const;
+  void show_held_slices();
+  void withdraw(const TenantRecord& record);
   void ended(model::TenantId tenant);
   void serve_waiting();
   [[nodiscard]] std::vector<SharedGpu> gpus_of(const TenantRecord& record) const;
@@ -174,13 +186,11 @@ class Tenants {
                                                                  const Change& change) const;
 
   Parts parts_;
-  StateFile file_;
   Meter meter_;
   mutable std::mutex mutex_;
   Slices slices_;
-  std::map<model::TenantId, TenantRecord> records_;
   std::map<model::TenantId, std::string> placed_;  // Names of those between the two halves
-  model::TenantId next_id_{1};
+  model::TenantId next_id_;
   std::deque<std::shared_ptr<WaitingAsk>> waiting_;
   // Last, so that it ends first: its thread calls ended().
   std::unique_ptr<Registrar> registrar_;

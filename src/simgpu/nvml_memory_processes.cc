@@ -19,7 +19,7 @@ std::vector<RunningProcess> running_processes(Device& device) {
     const ProcessOnGpu& on = slot.gpu[device.index];
     if (slot.state.load() != static_cast<uint32_t>(SlotState::kClaimed)) continue;
     if (on.contexts.load() == 0) continue;
-    list.push_back({.pid = static_cast<unsigned int>(slot.pid),
+    list.push_back({.pid = static_cast<unsigned int>(device.state.pid_of(static_cast<int>(i))),
                     .used_bytes = on.used_bytes.load(),
                     .peak_bytes = on.peak_bytes.load(),
                     .consumed_ns = on.consumed_ns.load(),

@@ -33,7 +33,7 @@ std::vector<ProcessRow> processes(SharedState& state) {
       if (slot.state.load() != static_cast<uint32_t>(SlotState::kClaimed)) continue;
       if (on.contexts.load() == 0) continue;
       rows.push_back({.gpu = gpu,
-                      .pid = slot.pid,
+                      .pid = state.pid_of(static_cast<int>(i)),
                       .name = slot.name,
                       .used_bytes = on.used_bytes.load(),
                       .contexts = on.contexts.load()});

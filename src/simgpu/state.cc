@@ -219,17 +219,29 @@ int SharedState::claim_slot() {
   return -1;
 }
 
-bool SharedState::alive(int slot) {
-  if (slot == own_slot_) return true;
+bool SharedState::ask_for_holder(int slot, struct flock* range) {
   if (alive_fd_ < 0) {
     alive_fd_ = ::open((path_ + ".alive").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (alive_fd_ < 0) return true;
+    if (alive_fd_ < 0) return false;
   }
   // Asked on behalf of the open file rather than of the process: a process that has both driver
   // libraries loaded must also see the lock that its other library holds.
-  struct flock range = slot_range(slot, F_WRLCK);
-  if (fcntl(alive_fd_, F_OFD_GETLK, &range) != 0) return true;
-  return range.l_type != F_UNLCK;
+  *range = slot_range(slot, F_WRLCK);
+  return fcntl(alive_fd_, F_OFD_GETLK, range) == 0;
+}
+
+bool SharedState::alive(int slot) {
+  if (slot == own_slot_) return true;
+  struct flock range{};
+  return !ask_for_holder(slot, &range) || range.l_type != F_UNLCK;
+}
+
+int SharedState::pid_of(int slot) {
+  struct flock range{};
+  const bool known = slot != own_slot_ && ask_for_holder(slot, &range) && range.l_type != F_UNLCK;
+  // A process in another pid namespace has another number there than here, and the kernel knows
+  // both. Of one that cannot be seen from here only its own is known.
+  return known && range.l_pid > 0 ? range.l_pid : shared_->slot[slot].pid;
 }
 
 void SharedState::free_slot(int index) {

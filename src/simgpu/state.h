@@ -3,6 +3,8 @@
 // A process maps the state once and keeps it. Thread-safe after open().
 #pragma once
 
+#include <fcntl.h>
+
 #include <string>
 
 #include "simgpu/shared.h"
@@ -42,6 +44,8 @@ class SharedState {
   int own_slot() const { return own_slot_; }  // -1 when this process has none
   // Whether the process in `slot` still lives. Always true for this process's own slot.
   bool alive(int slot);
+  // The process in `slot` as this one would call it, also where it is in a container.
+  int pid_of(int slot);
   // Frees the slots of processes that have died, with all they held. Returns how many.
   int reap();
   void release_slot(int slot);
@@ -55,6 +59,8 @@ class SharedState {
  private:
   SharedState() = default;
   void free_slot(int slot);
+  // Who holds the lock of a slot; false when that cannot be asked.
+  bool ask_for_holder(int slot, struct flock* range);
 
   Shared* shared_ = nullptr;
   std::string path_;
