@@ -8,7 +8,7 @@
 namespace divvy::gpuload {
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string json_text(std::string_view text) {
   return boost::json::serialize(boost::json::string(text));
 }
 
@@ -84,7 +84,7 @@ void Report::write_json(std::string& out, int depth) const {
   out += "{\n";
   for (size_t i = 0; i < fields_.size(); ++i) {
     const auto& [key, value] = fields_[i];
-    out += indent(depth + 1) + quoted(key) + ": ";
+    out += indent(depth + 1) + json_text(key) + ": ";
     if (const Child* child = std::get_if<Child>(&value)) {
       (*child)->write_json(out, depth + 1);
     } else if (const Children* list = std::get_if<Children>(&value)) {
@@ -95,7 +95,7 @@ void Report::write_json(std::string& out, int depth) const {
       }
       out += "\n" + indent(depth + 1) + "]";
     } else if (const auto* text = std::get_if<std::string>(&value)) {
-      out += quoted(*text);
+      out += json_text(*text);
     } else {
       out += scalar(value);
     }

@@ -41,7 +41,7 @@ std::optional<std::uint64_t> parse_level(std::string_view text) {
 }
 
 // As JSON text; bytes that are not UTF-8, which JSON cannot carry, are replaced.
-std::string quoted(std::string_view text) {
+std::string json_text(std::string_view text) {
   std::string result = "\"";
   while (!text.empty()) {
     const auto point = first_code_point(text);
@@ -86,14 +86,14 @@ double mean_failed(const PackReport& report) {
 }
 
 std::string document(const PackReport& report) {
-  std::string text = fmt::format("{{\n  \"policy\": {},\n  \"runs\": [", quoted(report.policy));
+  std::string text = fmt::format("{{\n  \"policy\": {},\n  \"runs\": [", json_text(report.policy));
   std::uint64_t seed = report.seed;
   for (const PackRun& run : report.runs) {
     if (&run != &report.runs.front()) text += ',';
     fmt::format_to(std::back_inserter(text),
                    "\n    {{\n      \"sequence\": {},\n      \"seed\": {},\n      \"arrivals\": {},"
                    "\n      \"failed\": {},\n{}\n    }}",
-                   quoted(run.sequence), seed++, run.arrivals, run.failed,
+                   json_text(run.sequence), seed++, run.arrivals, run.failed,
                    measures(run.levels, "      "));
   }
   fmt::format_to(std::back_inserter(text),

@@ -21,7 +21,7 @@ constexpr int kSignalBase = 128;
 // Signals that somebody sends to `simgpu run` and means for the command.
 constexpr int kPassedOn[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT};
 
-std::string quoted(const std::string& text) {
+std::string for_shell(const std::string& text) {
   std::string out = "'";
   for (const char c : text) {
     if (c == '\'') {
@@ -148,14 +148,14 @@ int env_command(const Source& source, std::ostream& out, std::ostream& err) {
     return folder.empty() ? kFailed : kMisused;
   }
   const Environment environment = process_environment();
-  out << "export LD_LIBRARY_PATH=" << quoted(with_folder_first(folder)) << "\n";
-  out << "export PATH=" << quoted(path_with_programs(folder)) << "\n";
-  out << "export DIVVY_SIM_STATE=" << quoted(state_path(environment)) << "\n";
+  out << "export LD_LIBRARY_PATH=" << for_shell(with_folder_first(folder)) << "\n";
+  out << "export PATH=" << for_shell(path_with_programs(folder)) << "\n";
+  out << "export DIVVY_SIM_STATE=" << for_shell(state_path(environment)) << "\n";
   if (const auto config = environment("DIVVY_SIM_CONFIG")) {
-    out << "unset DIVVY_SIM_GPUS\nexport DIVVY_SIM_CONFIG=" << quoted(*config) << "\n";
+    out << "unset DIVVY_SIM_GPUS\nexport DIVVY_SIM_CONFIG=" << for_shell(*config) << "\n";
   } else {
     out << "unset DIVVY_SIM_CONFIG\nexport DIVVY_SIM_GPUS="
-        << quoted(environment("DIVVY_SIM_GPUS").value_or("1")) << "\n";
+        << for_shell(environment("DIVVY_SIM_GPUS").value_or("1")) << "\n";
   }
   return kDone;
 }
