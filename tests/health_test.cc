@@ -2,6 +2,8 @@
 // and that a driver that is stuck holds nobody.
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -278,6 +280,30 @@ TEST_F(HealthMachine, AnOperatorTakesAGpuOutOfUseAndGivesItBack) {
   await("drained", 0);
   EXPECT_EQ(divvy({"gpu", "cordon", "7"}).status, 3);
   EXPECT_EQ(divvy({"gpu", "cordon", "0", "--deadline", "1"}).status, 2);
+}
+
+TEST_F(HealthMachine, OnlyRootAndTheDaemonsUserTakeAGpuOutOfUse) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be somebody else";
+  start_watching();
+  std::filesystem::permissions(folder(), std::filesystem::perms(0755));
+  const pid_t stranger = ::fork();
+  if (stranger == 0) {
+    if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(1);
+    const bool sees = ask("GET", "/v1/gpus").status == 200;
+    const bool denied = ask("POST", "/v1/gpus/0/cordon").status == 403 &&
+                        ask("POST", "/v1/gpus/0/drain").status == 403 &&
+                        ask("POST", "/v1/gpus/0/uncordon").status == 403;
+    ::_exit(sees && denied ? 0 : 2);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(stranger, &status, 0), stranger);
+  EXPECT_EQ(status, 0);
+  EXPECT_FALSE(gpu(0).at("cordoned").as_bool());
+  EXPECT_EQ(ask("POST", "/v1/gpus/0/cordon", R"({"deadlineSeconds":1})").status, 400);
+  EXPECT_EQ(ask("POST", "/v1/gpus/0/paint").status, 404);
+  EXPECT_EQ(ask("POST", "/v1/gpus/9/cordon").status, 404);
+  EXPECT_EQ(ask("DELETE", "/v1/gpus").status, 405);
+  EXPECT_EQ(ask("GET", "/v1/events?since=x").status, 400);
 }
 
 TEST_F(HealthMachine, EventsAreFollowedAsTheyHappen) {

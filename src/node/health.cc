@@ -131,7 +131,7 @@ HealthChanges Health::xid(std::uint64_t number, TimePoint now) {
   return changes;
 }
 
-HealthChanges Health::trouble(Trouble kind, std::string why, TimePoint now) {
+HealthChanges Health::trouble(Trouble kind, std::string_view why, TimePoint now) {
   HealthChanges changes;
   set(kind, true, why, now);
   follow_troubles(now, changes);

@@ -78,7 +78,7 @@ class Health {
   HealthChanges xid(std::uint64_t number, TimePoint now);
   // kLost, kResetRequired, kSilent or kFailing; the others are seen in samples. They end with the
   // next sample.
-  HealthChanges trouble(Trouble kind, std::string why, TimePoint now);
+  HealthChanges trouble(Trouble kind, std::string_view why, TimePoint now);
   // It has been silent for so long that there is no hope.
   HealthChanges given_up(TimePoint now);
   HealthChanges probed(const ProbeResult& result, TimePoint now);

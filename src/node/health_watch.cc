@@ -313,7 +313,7 @@ Result<std::unique_ptr<HealthWatch>> HealthWatch::create(Parts parts) {
 
 std::vector<GpuHealth> HealthWatch::all() const { return impl_->all(); }
 SamplerReport HealthWatch::sampler() const { return impl_->sampler(); }
-Status HealthWatch::cordon(const model::GpuUuid& gpu, std::optional<Cordon> cordon) {
+Status HealthWatch::cordon(const model::GpuUuid& gpu, const std::optional<Cordon>& cordon) {
   return impl_->cordon(gpu, cordon);
 }
 void HealthWatch::wake() { impl_->wake(); }

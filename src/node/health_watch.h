@@ -55,7 +55,7 @@ class HealthWatch {
   [[nodiscard]] std::vector<GpuHealth> all() const;
   [[nodiscard]] SamplerReport sampler() const;
   // In force, and kept, when it returns. Nothing uncordons. kNotFound for a GPU that is not ours.
-  [[nodiscard]] Status cordon(const model::GpuUuid& gpu, std::optional<Cordon> cordon);
+  [[nodiscard]] Status cordon(const model::GpuUuid& gpu, const std::optional<Cordon>& cordon);
   // Something that tick() looks at has changed.
   void wake();
 

@@ -68,7 +68,7 @@ class Watcher {
 
   // Indices may have moved since the daemon counted: a GPU that is gone leaves no gap.
   Result<nvml::Device> find() {
-    const auto usual = library_.device(gpu_.index.value());
+    auto usual = library_.device(gpu_.index.value());
     if (!usual) return usual;
     if (is_ours(*usual)) return usual;
     DIVVY_TRY(count, library_.device_count());

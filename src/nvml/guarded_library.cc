@@ -33,7 +33,6 @@ void work(const std::shared_ptr<LaneState>& state) {
     lock.unlock();
     question();
     lock.lock();
-    state->busy_since.reset();
     state->changed.notify_all();
   }
 }
@@ -59,6 +58,8 @@ class Lane {
       Result<T> answer = question();
       const std::lock_guard done(state->mutex);
       answered->answer = std::move(answer);
+      // Together with the answer: whoever has it may go, and nobody is with the driver then.
+      state->busy_since.reset();
     });
     state_->changed.notify_all();
     const bool came =
@@ -106,7 +107,7 @@ class GuardedLibrary : public Library {
     bool all_back = true;
     for (auto& [index, lane] : lanes_) all_back = lane->stop() && all_back;
     // Closing the library under a thread that is in it would be worse than not closing it.
-    if (!all_back) (void)library_.release();
+    if (!all_back) (void)library_.release();  // NOLINT(bugprone-unused-return-value)
   }
 
   bool simulated() const override { return library_->simulated(); }
