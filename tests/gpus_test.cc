@@ -52,7 +52,8 @@ class Gpus : public testing::Test {
   }
 
   std::string simulation(const std::string& gpus) const {
-    return "DIVVY_SIM_GPUS=" + gpus + " DIVVY_SIM_STATE='" + (folder_ / "state").string() + "'";
+    return "DIVVY_SIM_GPUS=" + gpus + " DIVVY_SIM_STATE='" + (folder_ / "state").string() +
+           "' DIVVY_RUN_DIR='" + (folder_ / "run").string() + "'";
   }
 
   Outcome simulated(const std::string& arguments, const std::string& gpus = "4xH200",

@@ -103,6 +103,12 @@ TEST_F(HealthMachine, AGpuThatFellOffTheBusIsQuarantinedAndComesBackThroughProba
 
   Program waits = start_divvy({"run", "--wait", "--device", "0", "--", "/bin/true"}, "waits");
   ASSERT_TRUE(eventually([this] { return ask("GET", "/v1/node").body.at("waiting") == 1; }));
+  // Whoever waits for the other one is not held up.
+  Program other = start_divvy({"run", "--wait", "--device", "1", "--", "/bin/true"}, "other");
+  ASSERT_TRUE(eventually([this] { return ask("GET", "/v1/node").body.at("waiting") == 2; }));
+  EXPECT_EQ(ask("DELETE", fmt::format("/v1/tenants/{}", granted.at("id").as_int64())).status, 200);
+  EXPECT_EQ(other.finish().status, 0);
+  EXPECT_EQ(ask("GET", "/v1/node").body.at("waiting"), 1);
   fault({"0", "clear"});
   await("health", 0, "probation");
   await("health", 0, "healthy");

@@ -229,6 +229,7 @@ NoFit Slices::explain(const Want& want) const {
   for (SharedGpu& gpu : rested)
     any_resting = !std::exchange(gpu.resting, {}).empty() || any_resting;
   if (!held_.empty() || any_resting) answer.ever = Slices(std::move(rested)).fit(want).has_value();
+  answer.rests = any_resting && (held_.empty() || !Slices(gpus_).fit(want).has_value());
   answer.summary = fmt::format("{} {} not fit on this machine now", described(request),
                                request.share() > kWholeGpu ? "do" : "does");
   if (answer.ever) {

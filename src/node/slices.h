@@ -58,7 +58,8 @@ struct Obstacle {
 
 // "Does not fit" as an answer.
 struct NoFit {
-  bool ever = false;  // Would it, if everybody else left?
+  bool ever = false;   // Would it, if everybody else left and no GPU rested?
+  bool rests = false;  // It waits for a GPU that rests: nobody could leave to make room for it
   std::string summary;
   std::string advice;
   std::vector<Obstacle> obstacles;  // By GPU

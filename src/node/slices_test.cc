@@ -107,6 +107,27 @@ TEST(Slices, LeavesGpusInTroubleAlone) {
   EXPECT_FALSE(slices.fit(want("2")).has_value());
 }
 
+TEST(Slices, AGpuThatRestsGetsNoNewWorkForNow) {
+  Slices slices(gpus(2));
+  slices.set_resting(model::test_uuid(0), "is cordoned: new fan", false);
+  EXPECT_EQ(slices.fit(want("0.5"))->front().gpu(), model::test_uuid(1));
+  Want there = want("0.5");
+  there.only = {model::test_uuid(0)};
+  const auto refused = slices.fit(there);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_TRUE(refused.error().ever);
+  EXPECT_TRUE(refused.error().rests);
+  EXPECT_EQ(refused.error().obstacles.at(0).reason, "is cordoned: new fan");
+  // Who waits for somebody to leave the other one does not wait for this one.
+  take(slices, 1, want("0.8"));
+  const auto full = slices.fit(want("0.5"));
+  ASSERT_FALSE(full.has_value());
+  EXPECT_FALSE(full.error().rests);
+  EXPECT_TRUE(slices.fit(want("2")).error().rests);
+  slices.set_resting(model::test_uuid(0), "", false);
+  EXPECT_TRUE(slices.fit(there).has_value());
+}
+
 TEST(Slices, DoesNotMixModesOnOneGpu) {
   Slices slices(gpus(1));
   take(slices, 1, want("0.5"));

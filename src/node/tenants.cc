@@ -377,11 +377,16 @@ void Tenants::ended(model::TenantId tenant) {
 }
 
 void Tenants::serve_waiting() {
-  while (!waiting_.empty()) {
-    const std::shared_ptr<WaitingAsk> first = waiting_.front();
+  for (auto next = waiting_.begin(); next != waiting_.end();) {
+    const std::shared_ptr<WaitingAsk> first = *next;
     auto placed = place(first->ask_);
-    if (placed && std::holds_alternative<NoFit>(*placed)) return;
-    waiting_.pop_front();
+    if (placed && std::holds_alternative<NoFit>(*placed)) {
+      // Whoever waits for a GPU that rests may wait for hours; the others go past them.
+      if (!std::get<NoFit>(*placed).rests) return;
+      ++next;
+      continue;
+    }
+    next = waiting_.erase(next);
     if (placed) {
       first->placed_ = std::get<TenantRecord>(*std::move(placed));
     } else {
