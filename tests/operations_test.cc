@@ -199,6 +199,40 @@ TEST_F(Operations, KeepsOnlyTheDocumentedCapabilities) {
   }
 }
 
+// What the unit for systemd lets the daemon have.
+std::vector<std::string> capabilities_of_the_unit() {
+  std::ifstream file(DIVVY_UNIT);
+  std::vector<std::string> names;
+  for (std::string line; std::getline(file, line);) {
+    constexpr std::string_view kSetting = "CapabilityBoundingSet=";
+    if (!line.starts_with(kSetting)) continue;
+    for (const std::string_view name : split(std::string_view(line).substr(kSetting.size()), ' ')) {
+      names.emplace_back(name.substr(std::string_view("CAP_").size()));
+    }
+  }
+  return names;
+}
+
+TEST_F(Operations, TheUnitGivesItWhatItNeedsAndNoMore) {
+  const auto names = capabilities_of_the_unit();
+  const std::vector<std::string_view> unit(names.begin(), names.end());
+  EXPECT_EQ(node::capability_bits(unit), node::capability_bits(node::kUsedCapabilities) |
+                                             node::capability_bits(node::kPassedCapabilities));
+}
+
+TEST_F(Operations, WorksWithNoMoreThanTheUnitGivesIt) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root has capabilities to begin with";
+  std::string set = "-all";
+  for (const std::string& name : capabilities_of_the_unit()) set += ",+" + to_lower(name);
+  start_daemon_as(
+      {"/usr/bin/setpriv", "--no-new-privs", "--bounding-set", set, "--", DIVVYD_PROGRAM});
+  const std::uint64_t ours = status_bits("/proc/self/status", "CapPrm");
+  EXPECT_EQ(status_bits(fmt::format("/proc/{}/status", daemon_pid()), "CapEff"),
+            node::capability_bits(node::kUsedCapabilities) & ours);
+  const Outcome outcome = divvy({"run", "--gpu", "0.5", "--", GPULOAD_PROGRAM, "info"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+}
+
 TEST_F(Operations, KeepsWhatTheConfigurationAsksFor) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root has capabilities to give up";
   write("privileges: {drop: false}\n");

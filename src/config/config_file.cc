@@ -46,7 +46,7 @@ class Reader {
     result_.problems = std::move(document.problems);
     read_root(document.root);
     check_together();
-    std::ranges::stable_sort(result_.problems, {}, &Problem::at);
+    std::ranges::sort(result_.problems);
     return std::move(result_);
   }
 
@@ -79,6 +79,7 @@ class Reader {
     }
     const auto table = settings_of(section.text);
     std::vector<std::string_view> known;
+    known.reserve(table.size());
     for (const Setting* setting : table) known.push_back(setting->key);
     for (std::size_t i = 0; i < node.keys.size(); ++i) {
       const YamlKey& key = node.keys[i];

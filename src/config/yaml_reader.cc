@@ -193,7 +193,7 @@ YamlDocument read_yaml(std::string_view text) {
   } catch (const std::exception& other) {
     document.problems.push_back({{}, fmt::format("the file cannot be read: {}", other.what())});
   }
-  std::ranges::stable_sort(document.problems, {}, &Problem::at);
+  std::ranges::sort(document.problems);
   return document;
 }
 

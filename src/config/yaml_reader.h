@@ -27,7 +27,8 @@ struct Place {
 struct Problem {
   Place at;
   std::string what;
-  friend bool operator==(const Problem&, const Problem&) = default;
+  // By place first.
+  friend auto operator<=>(const Problem&, const Problem&) = default;
 };
 
 struct YamlKey {
