@@ -60,6 +60,7 @@ class Reader {
       return;
     }
     std::vector<std::string_view> known;
+    known.reserve(sections().size());
     for (const Section& section : sections()) known.push_back(section.name);
     for (std::size_t i = 0; i < root.keys.size(); ++i) {
       const YamlKey& key = root.keys[i];

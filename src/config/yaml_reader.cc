@@ -21,7 +21,9 @@ Place place_of(const YAML::Mark& mark) {
 }
 
 // Ends the reading of a text of which the rest cannot matter. Caught in read_yaml().
-struct TooDeep {};
+struct TooDeep {
+  Problem problem;
+};
 
 // Builds the tree from what the parser reports, instead of letting the library build one: aliases
 // are seen here and never followed, and a key that is there twice is not lost.
@@ -105,9 +107,8 @@ class TreeBuilder : public YAML::EventHandler {
 
   void open(YamlNode node) {
     if (static_cast<int>(stack_.size()) >= kMaxYamlDepth) {
-      document_.problems.push_back(
-          {node.at, fmt::format("this is more than {} levels deep; no setting is", kMaxYamlDepth)});
-      throw TooDeep{};
+      throw TooDeep{
+          {node.at, fmt::format("this is more than {} levels deep; no setting is", kMaxYamlDepth)}};
     }
     stack_.emplace_back();
     stack_.back().node = std::move(node);
@@ -185,8 +186,8 @@ YamlDocument read_yaml(std::string_view text) {
             {second.root.at, "a second document begins here; one file is one document"});
       }
     }
-  } catch (const TooDeep&) {
-    // It is among the problems already.
+  } catch (const TooDeep& deep) {
+    document.problems.push_back(deep.problem);
   } catch (const YAML::Exception& broken) {
     document.problems.push_back(
         {place_of(broken.mark), fmt::format("this is not YAML: {}", broken.msg)});
