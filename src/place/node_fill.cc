@@ -170,6 +170,14 @@ void NodeFill::prepare(std::span<const Kind> kinds, std::span<const Typical> typ
   }
 }
 
+// Without a branch that depends on the amount, which is not negative: it could not be foreseen.
+[[gnu::always_inline]] inline std::size_t NodeFill::cpu_level(const Set& set, std::int32_t cpu) {
+  const auto step = static_cast<std::uint32_t>(cpu) / kCpuStep;
+  std::size_t level = set.level_of_cpu[std::min<std::size_t>(step, set.level_of_cpu.size() - 1)];
+  for (std::size_t i = 0; i < set.cpus_in_step; ++i) level += set.cpus[level] <= cpu ? 1 : 0;
+  return level;
+}
+
 void NodeFill::index(Set& set) {
   std::vector<std::int32_t> parts;
   std::size_t most_whole = 0;
@@ -226,14 +234,6 @@ void NodeFill::index(Set& set) {
   }
 }
 
-// Without a branch that depends on the amount: it could not be foreseen.
-std::size_t NodeFill::cpu_level(const Set& set, std::int64_t cpu) {
-  const auto step = static_cast<std::size_t>(std::max<std::int64_t>(cpu, 0) / kCpuStep);
-  std::size_t level = set.level_of_cpu[std::min(step, set.level_of_cpu.size() - 1)];
-  for (std::size_t i = 0; i < set.cpus_in_step; ++i) level += set.cpus[level] <= cpu ? 1 : 0;
-  return level;
-}
-
 double NodeFill::idle_after(std::size_t kind, std::int64_t cpu_milli, std::int64_t cpu_spread,
                             std::span<const std::uint16_t> free) const {
   const Set& set = sets_[kind];
@@ -266,14 +266,17 @@ std::uint64_t NodeFill::taken(const Set& set, std::int64_t cpu_milli, std::int64
     std::uint32_t copies;  // so many more of that will be in the stretch then
   };
   // Whether anything more will take a GPU.
-  const auto find_next = [&set](Run& run, std::size_t sample) {
-    const std::uint64_t* fit_gpus = &set.fit_gpus[set.level_of_gpus[run.gpus.most()] * kWords];
+  const auto find_next = [&set](Run& run, std::size_t sample,
+                                std::uint32_t most) __attribute__((always_inline)) {
+    const std::uint64_t* fit_gpus = &set.fit_gpus[set.level_of_gpus[most] * kWords];
     const std::uint64_t* fit_cpu = &set.fit_cpu[cpu_level(set, run.cpu) * kWords];
     std::uint64_t first = 0;
     std::uint64_t wanted = 0;
     std::size_t block = 0;
     // What does not fit now never will again, so what was passed over needs no mark.
-    for (std::size_t b = kBlocks; b-- != 0;) {
+#pragma GCC unroll 12
+    for (std::size_t i = 0; i < kBlocks; ++i) {
+      const std::size_t b = kBlocks - 1 - i;
       const std::size_t word = b % kWords;
       const std::uint64_t fitting = run.to_come[b] & fit_gpus[word] & fit_cpu[word];
       wanted |= fitting & set.want_gpus[word];
@@ -289,10 +292,9 @@ std::uint64_t NodeFill::taken(const Set& set, std::int64_t cpu_milli, std::int64
     return wanted != 0;
   };
 
-  std::array<std::uint32_t, kSamples> going;  // those that will take a GPU
-  std::size_t count = 0;
   const Gpus<kVectors> gpus(free);
   std::array<Run, kSamples> runs;
+  std::uint64_t going = 0;  // those that will take a GPU, a bit for each
   for (std::size_t m = 0; m < kSamples; ++m) {
     Run& run = runs[m];
     const auto more = static_cast<std::int64_t>(kShifts[m] * static_cast<double>(cpu_spread));
@@ -300,23 +302,21 @@ std::uint64_t NodeFill::taken(const Set& set, std::int64_t cpu_milli, std::int64
     for (std::size_t b = 0; b < kBlocks; ++b) run.to_come[b] = set.to_come[m * kBlocks + b];
     run.gpus = gpus;
     run.next = kBlocks * 64;
-    going[count] = static_cast<std::uint32_t>(m);
-    count += find_next(run, m) ? 1 : 0;
+    going |= std::uint64_t{find_next(run, m, gpus.most())} << m;
   }
   std::uint64_t taken = 0;
-  while (count != 0) {
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::uint32_t sample = going[i];
+  while (going != 0) {
+    std::uint64_t still = 0;
+    for (; going != 0; going &= going - 1) {
+      const auto sample = static_cast<std::size_t>(std::countr_zero(going));
       Run& run = runs[sample];
       const Step& step = set.steps[run.next % (64 * kWords)];
       taken += step.share;
       run.cpu -= step.cpu;
       run.gpus.take(step.part, step.whole);
-      going[kept] = sample;
-      kept += find_next(run, sample) ? 1 : 0;
+      still |= std::uint64_t{find_next(run, sample, run.gpus.most())} << sample;
     }
-    count = kept;
+    going = still;
   }
   return taken;
 }

@@ -79,10 +79,10 @@ class NodeFill {
     std::vector<std::uint64_t> to_come;    // [sample][stretch][word]
     std::vector<std::uint8_t> copies;      // [sample][stretch][word][bit]
   };
-  static constexpr std::int64_t kCpuStep = 64;
+  static constexpr std::uint32_t kCpuStep = 64;
 
   static void index(Set& set);
-  [[nodiscard]] static std::size_t cpu_level(const Set& set, std::int64_t cpu);
+  [[nodiscard]] static std::size_t cpu_level(const Set& set, std::int32_t cpu);
   // Thousandths that all sequences together take.
   template <std::size_t kVectors, std::size_t kWords>
   [[nodiscard]] static std::uint64_t taken(const Set& set, std::int64_t cpu_milli,
