@@ -110,7 +110,7 @@ Result<int> run_bench(const CLI::App& bench, const BenchArguments& arguments,
     return kExitUsage;
   }
   Progress progress(screen.err, screen.show_progress, screen.style);
-  const std::size_t steps = 9 * options->gpus.size();
+  const std::size_t steps = 9 * options->gpus.size() + 1;
   std::size_t done = 0;
   progress.show(0, steps, "placing");
   DIVVY_TRY(rows, sim::bench_place(*options, [&](const sim::PlaceBenchRow& row) {

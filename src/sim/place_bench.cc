@@ -29,6 +29,9 @@ constexpr std::uint32_t kRacksInZone = 64;
 // While members come and go the cluster is kept at this much of what it held when it was full.
 constexpr double kSteadyPart = 0.97;
 constexpr int kGangRounds = 100;
+// What a controller of a large cluster finds in its record when it starts.
+constexpr std::size_t kLoadedNodes = 20'000;
+constexpr std::size_t kLoadedMembersOnNode = 10;
 
 double cpu_seconds() {
   timespec now{};
@@ -116,10 +119,12 @@ std::vector<PackPod> our_pods() {
   return pods;
 }
 
-std::vector<NodeSpec> cluster_of(const std::vector<NodeSpec>& pattern, std::uint64_t gpus) {
+// As many nodes as have so many GPUs, and at least so many nodes.
+std::vector<NodeSpec> cluster_of(const std::vector<NodeSpec>& pattern, std::uint64_t gpus,
+                                 std::size_t at_least = 0) {
   std::vector<NodeSpec> nodes;
   std::uint64_t have = 0;
-  for (std::size_t i = 0; have < gpus; ++i) {
+  for (std::size_t i = 0; have < gpus || nodes.size() < at_least; ++i) {
     NodeSpec spec = pattern[i % pattern.size()];
     have += spec.devices.size();
     spec.name = "node-" + std::to_string(i);
@@ -144,6 +149,30 @@ class Bench {
     pods_ = options.pods.empty() ? our_pods() : options.pods;
   }
 
+  // A start with a full record, whatever the size of the cluster that is measured otherwise.
+  Result<PlaceBenchRow> load_many() {
+    specs_ = cluster_of(options_.nodes.empty() ? our_nodes() : options_.nodes, 0, kLoadedNodes);
+    DIVVY_CHECK_OK(build(cluster_));
+    std::vector<place::Spot> spots;
+    for (std::uint32_t i = 0; i < cluster_.size(); ++i) {
+      const place::NodeId node(i);
+      const place::NodeShape& shape = cluster_.shape(node);
+      for (std::size_t member = 0; member < kLoadedMembersOnNode; ++member) {
+        place::Spot spot;
+        spot.node = node;
+        spot.cpu_milli = shape.cpu_milli / static_cast<std::int64_t>(2 * kLoadedMembersOnNode);
+        if (shape.devices != 0) {
+          const std::size_t device = member % shape.devices;
+          spot.part_device = static_cast<std::int16_t>(device);
+          spot.part = Share::kWhole / kLoadedMembersOnNode;
+          spot.part_memory = shape.memory[device] / kLoadedMembersOnNode;
+        }
+        spots.push_back(spot);
+      }
+    }
+    return load(spots);
+  }
+
   Status run(std::vector<PlaceBenchRow>& rows) {
     DIVVY_CHECK_OK(build(cluster_));
     DIVVY_TRY(policy, place::make_policy(options_.policy, kSeed));
@@ -157,7 +186,9 @@ class Bench {
         if (const auto row = gang(placer, members, near)) rows.push_back(*row);
       }
     }
-    DIVVY_TRY(loaded, load());
+    std::vector<place::Spot> spots;
+    for (const HoldingId id : held_) spots.push_back(cluster_.holding(id).spot);
+    DIVVY_TRY(loaded, load(spots));
     rows.push_back(loaded);
     return {};
   }
@@ -179,7 +210,9 @@ class Bench {
     }
     placer.prepare(std::move(workload));
     ids_.clear();
+    shares_.clear();
     for (const place::Ask& ask : asks) ids_.push_back(placer.intern(ask));
+    for (const PackPod& pod : pods_) shares_.push_back(pod.share());
   }
 
   PlaceBenchRow row(std::string what) const {
@@ -209,7 +242,7 @@ class Bench {
       return cluster_.take(*spot);
     });
     if (holding) held_.push_back(*holding);
-    return pods_[which].share();
+    return shares_[which];
   }
 
   void depart() {
@@ -275,10 +308,7 @@ class Bench {
   }
 
   // Everything from the record: nodes, members, tables, and one decision.
-  Result<PlaceBenchRow> load() {
-    std::vector<place::Spot> spots;
-    spots.reserve(held_.size());
-    for (const HoldingId id : held_) spots.push_back(cluster_.holding(id).spot);
+  Result<PlaceBenchRow> load(const std::vector<place::Spot>& spots) {
     PlaceBenchRow result = row(fmt::format("load with {} members", spots.size()));
     Times times;
     Cluster fresh;
@@ -302,7 +332,8 @@ class Bench {
   std::vector<NodeSpec> specs_;
   std::vector<PackPod> pods_;
   Cluster cluster_;
-  std::vector<AskId> ids_;  // by pod
+  std::vector<AskId> ids_;             // by pod
+  std::vector<std::uint64_t> shares_;  // by pod
   std::vector<HoldingId> held_;
   std::mt19937_64 dice_{kSeed};
 };
@@ -322,6 +353,9 @@ Result<std::vector<PlaceBenchRow>> bench_place(
     Bench bench(options, gpus, told);
     DIVVY_CHECK_OK(bench.run(rows));
   }
+  Bench bench(options, 0, told);
+  DIVVY_TRY(loaded, bench.load_many());
+  rows.push_back(loaded);
   return rows;
 }
 
