@@ -3,6 +3,7 @@
 // comes twice, histograms add up.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <charconv>
@@ -122,7 +123,7 @@ class Scrape {
     if (eat("{") && !read_labels(sample)) return false;
     if (!eat(" ") || !read_value(sample.value)) return false;
     std::string series = sample.name;
-    for (const auto& [name, value] : sample.labels) series += "\n" + name + "=" + value;
+    for (const auto& [name, value] : sample.labels) series += fmt::format("\n{}={}", name, value);
     if (!series_.insert(series).second) return false;
     family.samples.push_back(std::move(sample));
     return rest_.empty();
@@ -177,7 +178,7 @@ class Scrape {
         if (label == "le") {
           end = value == "+Inf" ? INFINITY : std::stod(value);
         } else {
-          series += label + "=" + value + "\n";
+          series += fmt::format("{}={}\n", label, value);
         }
       }
       if (sample.name == name + "_bucket") buckets[series][end] = sample.value;

@@ -41,7 +41,7 @@ Result<HttpResponse> exchange(const std::vector<Protocol::endpoint>& endpoints,
     beast::basic_stream<Protocol> stream(context);
     boost::system::error_code code;
     for (const Protocol::endpoint& endpoint : endpoints) {
-      stream.socket().close(code);
+      code = stream.socket().close(code);
       code = stream.socket().connect(endpoint, code);
       if (!code) break;
     }
@@ -100,6 +100,7 @@ Result<HttpResponse> http_request(const TcpAddress& server, const HttpRequest& r
   if (address.host.empty()) address.host = "localhost";
   DIVVY_TRY(found, resolve(address));
   std::vector<Protocol::endpoint> endpoints;
+  endpoints.reserve(found.size());
   for (const SocketAddress& one : found) {
     endpoints.emplace_back(one.get(), one.size, IPPROTO_TCP);
   }

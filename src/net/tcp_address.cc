@@ -76,10 +76,9 @@ Result<std::vector<SocketAddress>> resolve(const TcpAddress& address) {
     return err(ErrorCode::kNotFound, "the address {} is not known", to_string(address));
   }
   // An IPv6 socket takes IPv4 too where no address was named, so it goes first.
-  if (address.host.empty()) {
-    std::ranges::stable_partition(
-        result, [](const SocketAddress& one) { return one.storage.ss_family == AF_INET6; });
-  }
+  const auto six = std::ranges::find_if(
+      result, [](const SocketAddress& one) { return one.storage.ss_family == AF_INET6; });
+  if (address.host.empty() && six != result.end()) std::iter_swap(result.begin(), six);
   return result;
 }
 

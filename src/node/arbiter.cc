@@ -149,6 +149,7 @@ class Arbiter::Impl {
   std::vector<TurnReport> turns() const {
     const std::lock_guard lock(mutex_);
     std::vector<TurnReport> reports;
+    reports.reserve(gpus_.size());
     for (const auto& [index, gpu] : gpus_) {
       reports.push_back({index, gpu.schedule.used_ns(), gpu.schedule.turns()});
     }

@@ -189,7 +189,10 @@ class Layout {
     for (const auto& [end, i] : entries) {
       line({{left, y}, {left + kLegendSample, y}}, kColors[i % kColors.size()], 2.6, dashes_of(i));
       std::string name = chart.series[i].name;
-      if (name.size() > 40) name = name.substr(0, 37) + "...";
+      if (name.size() > 40) {
+        name.resize(37);
+        name += "...";
+      }
       text({left + kLegendSample + 8, y + 5}, std::move(name), 14, Anchor::kStart);
       y += kLegendRow;
     }

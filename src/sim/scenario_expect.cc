@@ -35,7 +35,7 @@ Result<Expect> read_amount(ScenarioLine& line, const ScenarioNames& names, Expec
                            Expected what) {
   expect.what = what;
   DIVVY_TRY(typed, line.word("how many GPUs"));
-  if (typed != "0") {
+  if (std::string_view(typed) != "0") {
     DIVVY_TRY(amount, line.share(typed));
     expect.amount = amount;
   }
