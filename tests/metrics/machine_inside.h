@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -22,7 +23,11 @@ namespace divvy::testing {
 
 class MachineInside {
  public:
-  explicit MachineInside(std::uint32_t gpus) : library(gpus) {
+  // `prepare` changes the GPUs before anybody looks at them.
+  explicit MachineInside(std::uint32_t gpus,
+                         const std::function<void(nvml::FakeLibrary&)>& prepare = {})
+      : library(gpus) {
+    if (prepare) prepare(library);
     configure_log(LogLevel::kError, LogFormat::kText);
     std::string pattern =
         (std::filesystem::temp_directory_path() / "divvy-metrics-XXXXXX").string();

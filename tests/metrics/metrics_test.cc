@@ -56,6 +56,15 @@ TEST(Metrics, WriteTheOldHostnameLabelWhereAskedTo) {
             30);
 }
 
+TEST(Metrics, ParseWhateverTheDriverCallsItsGpus) {
+  const std::string hostile = "H200\"} 1\ndivvy_tenants 7\n\\";
+  MachineInside machine(1, [&](nvml::FakeLibrary& library) { library.gpu(0).name = hostile; });
+  machine.sample();
+  const Scrape scrape(get(MetricsRoutes(machine.sources(), {}), "/metrics").body);
+  EXPECT_EQ(scrape.value("DCGM_FI_DEV_GPU_TEMP", {{"modelName", hostile}}), 30);
+  EXPECT_EQ(scrape.value("divvy_tenants"), 0);
+}
+
 TEST(Metrics, LeaveOutWhatTheDriverDidNotSay) {
   MachineInside machine(2);
   machine.library.gpu(0).fail(nvml::Query::kTemperature, NVML_ERROR_NOT_SUPPORTED);
