@@ -73,6 +73,7 @@ std::string write_metrics(const MetricsSnapshot& snapshot, const MetricsOptions&
   write_gpu_metrics(snapshot, options, out);
   write_node_metrics(snapshot, out);
   write_tenant_metrics(snapshot, out);
+  write_process_metrics(out);
   return std::move(out).take();
 }
 

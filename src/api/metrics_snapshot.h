@@ -42,6 +42,8 @@ void write_gpu_metrics(const MetricsSnapshot& snapshot, const MetricsOptions& op
                        Exposition& out);
 void write_node_metrics(const MetricsSnapshot& snapshot, Exposition& out);
 void write_tenant_metrics(const MetricsSnapshot& snapshot, Exposition& out);
+// What this process itself takes, as the kernel says now.
+void write_process_metrics(Exposition& out);
 
 // "gpu" and "UUID": what Divvy's own metrics of a GPU are told apart by.
 [[nodiscard]] Labels gpu_labels(model::GpuIndex index, const model::GpuUuid& uuid);

@@ -1,6 +1,7 @@
 #include "api/metrics.h"
 
 #include <gtest/gtest.h>
+#include <time.h>
 
 #include "api/exposition_testing.h"
 #include "machine_inside.h"
@@ -110,6 +111,18 @@ TEST(Metrics, ShowTheBooksAndEveryTenantOnItsGpu) {
   EXPECT_EQ(scrape.value("divvy_tenant_info", {{"tenant", "first"}, {"class", "batch"}}), 1);
   EXPECT_FALSE(scrape.has("divvy_tenant_share_cap_ratio"));
   EXPECT_EQ(scrape.value("divvy_build_info", {{"version", "1.2.3"}}), 1);
+}
+
+TEST(Metrics, TellWhatTheDaemonItselfTakes) {
+  MachineInside machine(1);
+  const Scrape scrape(get(MetricsRoutes(machine.sources(), {}), "/metrics").body);
+  EXPECT_GT(scrape.value("process_cpu_seconds_total"), 0);
+  EXPECT_GT(scrape.value("process_resident_memory_bytes"), 1e6);
+  EXPECT_GT(scrape.value("process_open_fds"), 3);
+  // Born before now, and not at the beginning of time.
+  const auto now = static_cast<double>(::time(nullptr));
+  EXPECT_LT(scrape.value("process_start_time_seconds"), now + 1);
+  EXPECT_GT(scrape.value("process_start_time_seconds"), now - 86'400);
 }
 
 TEST(Metrics, NeverShowACommand) {

@@ -161,7 +161,7 @@ TEST_F(Prometheus, SeesHowTenantsShareAGpu) {
 
 TEST_F(Prometheus, FindsEveryMetricThatDashboardsAndRulesName) {
   const Scrape seen(full_scrape());
-  const std::regex name("\\b(DCGM_FI_[A-Z0-9_]+|divvy_[a-z0-9_]+)\\b");
+  const std::regex name("\\b(DCGM_FI_[A-Z0-9_]+|(?:divvy|process)_[a-z0-9_]+)\\b");
   std::size_t found = 0;
   for (const char* folder : {"deploy/grafana", "deploy/prometheus"}) {
     for (const auto& entry : fs::directory_iterator(kSource / folder)) {
