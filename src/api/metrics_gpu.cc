@@ -17,7 +17,7 @@ struct Field {
   std::optional<double> (*read)(const GpuSample& sample);
 };
 
-// A number of the sample, each counting for `unit`.
+// A number of the sample as it is, if it is there.
 template <auto kField>
 std::optional<double> number(const GpuSample& sample) {
   const auto& field = sample.*kField;

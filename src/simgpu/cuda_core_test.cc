@@ -72,6 +72,22 @@ TEST_F(CudaCore, AnnotatedEffectsHappenInStreamOrder) {
   EXPECT_EQ(read, std::vector<uint32_t>(1024, 3));
 }
 
+TEST_F(CudaCore, CopiesToAndFromTheHostAreTrafficOnPcie) {
+  const Gpu& gpu = Driver::get().state().gpu(0);
+  const uint64_t sent = gpu.pcie_sent_bytes.load();
+  const uint64_t received = gpu.pcie_received_bytes.load();
+  CUdeviceptr memory = 0;
+  ASSERT_EQ(cuMemAlloc_v2(&memory, 8192), CUDA_SUCCESS);
+  std::vector<uint8_t> bytes(4096);
+  ASSERT_EQ(cuMemcpyHtoD_v2(memory, bytes.data(), 4096), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemcpyDtoD_v2(memory + 4096, memory, 4096), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemcpyDtoH_v2(bytes.data(), memory, 1000), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+  EXPECT_EQ(gpu.pcie_received_bytes.load() - received, 4096U);
+  EXPECT_EQ(gpu.pcie_sent_bytes.load() - sent, 1000U);
+  EXPECT_EQ(cuMemFree_v2(memory), CUDA_SUCCESS);
+}
+
 TEST_F(CudaCore, AQueueFullOfKernelsMakesTheLaunchWaitNotFail) {
   uint64_t ns = 1000;
   void* params[] = {&ns};

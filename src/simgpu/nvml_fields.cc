@@ -190,8 +190,10 @@ bool read_rest(const Device& called, nvmlFieldValue_t& field) {
       put(field, 0);
       return true;
     case NVML_FI_DEV_PCIE_COUNT_TX_BYTES:
+      put_wide(field, called.gpu.pcie_sent_bytes.load());
+      return true;
     case NVML_FI_DEV_PCIE_COUNT_RX_BYTES:
-      put_wide(field, 0);
+      put_wide(field, called.gpu.pcie_received_bytes.load());
       return true;
     case NVML_FI_DEV_GET_GPU_RECOVERY_ACTION:
       put(field, called.gpu.faults.ecc_pending.load() != 0 ? kRecoveryReset : kRecoveryNone);

@@ -11,6 +11,8 @@ struct nvmlGpmSample_st {
   int gpu = 0;
   uint64_t at_ns = 0;
   uint64_t busy_ns = 0;
+  uint64_t pcie_sent_bytes = 0;
+  uint64_t pcie_received_bytes = 0;
 };
 
 namespace divvy::simgpu {
@@ -48,14 +50,38 @@ constexpr std::array<Metric, 16> kMetrics = {{
     {NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC, 0, "nvlink_total_tx_per_sec", "MiB/s"},
 }};
 
-void fill(nvmlGpmMetric_t& metric, double busy_part) {
+// What happened between two samples.
+struct Between {
+  double busy_part = 0;
+  double sent_mib_per_s = 0;
+  double received_mib_per_s = 0;
+};
+
+Between compare(const nvmlGpmSample_st& first, const nvmlGpmSample_st& second) {
+  constexpr double kMebibyte = 1024.0 * 1024.0;
+  const auto elapsed = static_cast<double>(second.at_ns) - static_cast<double>(first.at_ns);
+  if (elapsed <= 0) return {};
+  const auto grown = [](uint64_t before, uint64_t after) {
+    return after > before ? static_cast<double>(after - before) : 0.0;
+  };
+  // Work is accounted when it is settled, which may be a little after it was done.
+  return {.busy_part = std::min(grown(first.busy_ns, second.busy_ns) / elapsed, 1.0),
+          .sent_mib_per_s =
+              grown(first.pcie_sent_bytes, second.pcie_sent_bytes) / kMebibyte / (elapsed / 1e9),
+          .received_mib_per_s = grown(first.pcie_received_bytes, second.pcie_received_bytes) /
+                                kMebibyte / (elapsed / 1e9)};
+}
+
+void fill(nvmlGpmMetric_t& metric, const Between& between) {
   metric.value = 0;
   metric.nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
   metric.metricInfo = {};
   for (const Metric& known : kMetrics) {
     if (known.id != metric.metricId) continue;
     metric.nvmlReturn = NVML_SUCCESS;
-    metric.value = busy_part * known.percent_of_busy;
+    metric.value = between.busy_part * known.percent_of_busy;
+    if (known.id == NVML_GPM_METRIC_PCIE_TX_PER_SEC) metric.value = between.sent_mib_per_s;
+    if (known.id == NVML_GPM_METRIC_PCIE_RX_PER_SEC) metric.value = between.received_mib_per_s;
     // The struct's texts are not const, but callers only read them.
     metric.metricInfo.shortName = const_cast<char*>(known.name);
     metric.metricInfo.longName = const_cast<char*>(known.name);
@@ -99,7 +125,9 @@ SIMGPU_NVML nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t device, nvmlGpmSample_t s
     *sample = {.taken = true,
                .gpu = called.index,
                .at_ns = sim::now_ns(called.shared()),
-               .busy_ns = called.gpu.busy_ns.load()};
+               .busy_ns = called.gpu.busy_ns.load(),
+               .pcie_sent_bytes = called.gpu.pcie_sent_bytes.load(),
+               .pcie_received_bytes = called.gpu.pcie_received_bytes.load()};
     return NVML_SUCCESS;
   });
 }
@@ -121,10 +149,7 @@ SIMGPU_NVML nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t* request) {
       request->numMetrics > NVML_GPM_METRIC_MAX) {
     return NVML_ERROR_INVALID_ARGUMENT;
   }
-  const auto elapsed = static_cast<double>(second->at_ns) - static_cast<double>(first->at_ns);
-  const auto busy = static_cast<double>(second->busy_ns) - static_cast<double>(first->busy_ns);
-  // Work is accounted when it is settled, which may be a little after it was done.
-  const double part = elapsed > 0 && busy > 0 ? std::min(busy / elapsed, 1.0) : 0.0;
-  for (unsigned int i = 0; i < request->numMetrics; ++i) sim::fill(request->metrics[i], part);
+  const sim::Between between = sim::compare(*first, *second);
+  for (unsigned int i = 0; i < request->numMetrics; ++i) sim::fill(request->metrics[i], between);
   return NVML_SUCCESS;
 }

@@ -168,18 +168,23 @@ TEST_F(NvmlProcessesTest, PerformanceMonitoringComparesTwoSamples) {
   ASSERT_EQ(nvmlGpmSampleAlloc(&after), NVML_SUCCESS);
   ASSERT_EQ(nvmlGpmSampleGet(device(0), before), NVML_SUCCESS);
   work(hold(0, kGiB));
+  gpu(0).pcie_received_bytes.fetch_add(kGiB);
   ASSERT_EQ(nvmlGpmSampleGet(device(0), after), NVML_SUCCESS);
   auto request = std::make_unique<nvmlGpmMetricsGet_t>();
   request->version = NVML_GPM_METRICS_GET_VERSION;
-  request->numMetrics = 2;
+  request->numMetrics = 4;
   request->sample1 = before;
   request->sample2 = after;
   request->metrics[0].metricId = NVML_GPM_METRIC_SM_UTIL;
   request->metrics[1].metricId = 400;
+  request->metrics[2].metricId = NVML_GPM_METRIC_PCIE_TX_PER_SEC;
+  request->metrics[3].metricId = NVML_GPM_METRIC_PCIE_RX_PER_SEC;
   ASSERT_EQ(nvmlGpmMetricsGet(request.get()), NVML_SUCCESS);
   EXPECT_EQ(request->metrics[0].nvmlReturn, NVML_SUCCESS);
   EXPECT_DOUBLE_EQ(request->metrics[0].value, 100.0);
   EXPECT_EQ(request->metrics[1].nvmlReturn, NVML_ERROR_NOT_SUPPORTED);
+  EXPECT_DOUBLE_EQ(request->metrics[2].value, 0.0);
+  EXPECT_GT(request->metrics[3].value, 0.0);
   EXPECT_EQ(nvmlGpmSampleFree(before), NVML_SUCCESS);
   EXPECT_EQ(nvmlGpmSampleFree(after), NVML_SUCCESS);
 }

@@ -1,4 +1,6 @@
 // The simulated NVML: utilisation, temperature, power, clocks and PCI Express.
+#include <time.h>
+
 #include "simgpu/nvml_call.h"
 #include "simgpu/readings.h"
 
@@ -260,13 +262,20 @@ SIMGPU_NVML nvmlReturn_t nvmlDeviceGetPerformanceState(nvmlDevice_t device, nvml
   });
 }
 
-// Copies are not counted per link, so the counter stands still.
+// Counts for as long as a driver does. Simulated time that stands still has no traffic.
 SIMGPU_NVML nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t device,
                                                      nvmlPcieUtilCounter_t counter,
-                                                     unsigned int* kib_per_second) {
-  return on_device(device, QueryClass::kPci, {kib_per_second}, [&](Device&) {
+                                                     unsigned int* kb_per_second) {
+  constexpr timespec kInterval{0, 20'000'000};
+  constexpr uint64_t kIntervalsPerSecond = 50;
+  return on_device(device, QueryClass::kPci, {kb_per_second}, [&](Device& called) {
     if (counter > NVML_PCIE_UTIL_RX_BYTES) return NVML_ERROR_INVALID_ARGUMENT;
-    *kib_per_second = 0;
+    const auto& bytes = counter == NVML_PCIE_UTIL_TX_BYTES ? called.gpu.pcie_sent_bytes
+                                                           : called.gpu.pcie_received_bytes;
+    const uint64_t before = bytes.load();
+    nanosleep(&kInterval, nullptr);
+    *kb_per_second =
+        static_cast<unsigned int>((bytes.load() - before) * kIntervalsPerSecond / 1000);
     return NVML_SUCCESS;
   });
 }

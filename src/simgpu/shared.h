@@ -16,7 +16,7 @@
 namespace divvy::simgpu {
 
 constexpr uint64_t kSharedMagic = 0x7570677673796464;  // "ddysvgpu"
-constexpr uint32_t kSharedVersion = 1;
+constexpr uint32_t kSharedVersion = 2;
 constexpr int kMaxGpus = 32;
 constexpr int kMaxProcesses = 1024;
 constexpr int kMaxChannels = 1024;  // contexts of one GPU, over all processes
@@ -167,6 +167,9 @@ struct Gpu {
 
   std::atomic<uint64_t> busy_ns;  // GPU time taken by everybody since the beginning
   BusyBuckets buckets;
+  // Copies between the GPU and anything else, since the beginning.
+  std::atomic<uint64_t> pcie_sent_bytes;
+  std::atomic<uint64_t> pcie_received_bytes;
 
   Faults faults;
   Settings settings;

@@ -185,6 +185,8 @@ struct Lower {
 
   void operator()(const EmptyWork&) const { ops.emplace_back(); }
 
+  Gpu& gpu_of(const Side& side) const { return driver.state().gpu(driver.gpu_of(side.device)); }
+
   void operator()(const KernelWork& work) const {
     ops.push_back(kernel_op(work, driver.spec(context.device), driver.shared().default_kernel_ns));
   }
@@ -202,7 +204,17 @@ struct Lower {
       // Inside a GPU every byte is read and written.
       op.cost_ns = inside ? 1'000 + transfer_ns(bytes * 2, spec.bandwidth_bytes_s)
                           : 1'500 + transfer_ns(bytes, spec.pcie_bytes_s);
-      op.action = std::make_shared<Action>([copy, from, to] { run_copy(copy, from, to); });
+      std::atomic<uint64_t>* sent = nullptr;
+      std::atomic<uint64_t>* received = nullptr;
+      if (!inside) {
+        if (from.device >= 0) sent = &gpu_of(from).pcie_sent_bytes;
+        if (to.device >= 0) received = &gpu_of(to).pcie_received_bytes;
+      }
+      op.action = std::make_shared<Action>([copy, from, to, bytes, sent, received] {
+        run_copy(copy, from, to);
+        if (sent != nullptr) sent->fetch_add(bytes, std::memory_order_relaxed);
+        if (received != nullptr) received->fetch_add(bytes, std::memory_order_relaxed);
+      });
     }
     ops.push_back(std::move(op));
   }

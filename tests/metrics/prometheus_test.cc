@@ -34,6 +34,23 @@ std::string url_encoded(std::string_view text) {
   return result;
 }
 
+// Every query of a dashboard, with Grafana's variables filled in.
+std::vector<std::string> queries_of(const fs::path& dashboard) {
+  std::vector<std::string> result;
+  const json::value document = json::parse(read(dashboard));
+  for (const json::value& panel : document.at("panels").as_array()) {
+    const json::value* targets = panel.as_object().if_contains("targets");
+    if (targets == nullptr) continue;
+    for (const json::value& target : targets->as_array()) {
+      std::string text(target.at("expr").as_string());
+      text = std::regex_replace(text, std::regex("\\$__(rate_interval|range)"), "5m");
+      result.push_back(std::regex_replace(text, std::regex("\\$[a-z]+"), ".*"));
+    }
+  }
+  EXPECT_GT(result.size(), 15U) << dashboard;
+  return result;
+}
+
 class Prometheus : public Machine {
  protected:
   void SetUp() override {
@@ -71,11 +88,11 @@ class Prometheus : public Machine {
   net::TcpAddress metrics_{"127.0.0.1", 0};
 };
 
-TEST_F(Prometheus, ScrapesTheDaemonAndAnswersQueriesAndLoadsTheRules) {
+TEST_F(Prometheus, ScrapesTheDaemonAndAnswersEveryQueryAndLoadsTheRules) {
   grant(R"({"gpu":"0.25","name":"first"})");
   const fs::path config = folder() / "prometheus.yml";
   std::ofstream(config) << fmt::format(
-      "global:\n  scrape_interval: 200ms\n  scrape_timeout: 200ms\n  evaluation_interval: 200ms\n"
+      "global:\n  scrape_interval: 500ms\n  scrape_timeout: 500ms\n  evaluation_interval: 500ms\n"
       "rule_files: ['{}']\n"
       "scrape_configs:\n- job_name: divvy\n  static_configs:\n  - targets: ['127.0.0.1:{}']\n",
       (kSource / "deploy/prometheus/divvy.rules.yml").string(), metrics_.port);
@@ -101,6 +118,12 @@ TEST_F(Prometheus, ScrapesTheDaemonAndAnswersQueriesAndLoadsTheRules) {
   EXPECT_TRUE(eventually([&] { return query("count(DCGM_FI_DEV_GPU_TEMP)") == "2"; }));
   EXPECT_EQ(query("divvy_tenants"), "1");
   EXPECT_EQ(query("sum(divvy_gpus)"), "2");
+
+  for (const char* name : {"gpus.json", "tenants.json"}) {
+    for (const std::string& text : queries_of(kSource / "deploy/grafana" / name)) {
+      EXPECT_NE(get(server, "/api/v1/query", "query=" + url_encoded(text)), "") << text;
+    }
+  }
 
   // Every rule was evaluated, and none of them failed.
   EXPECT_TRUE(eventually([&] {
