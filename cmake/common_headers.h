@@ -1,5 +1,5 @@
 // What nearly every source includes, parsed once per target where DIVVY_PCH says so. Sources still
-// include what they use: the builds without it (asan, release) refuse what only works by this.
+// include what they use: the builds without it refuse what only works by this.
 #pragma once
 
 #include <fmt/format.h>

@@ -26,17 +26,15 @@ function(divvy_check_edges room)
   endforeach()
 endfunction()
 
-# Sources parse the common headers once per target. Clang must not write the time into the result, or
-# ccache never finds it again; GCC 12 forgets which of them are the system's and warns of what its own
-# strings do.
+# Sources parse the common headers once per target. For clang: GCC 12 forgets which of them are the
+# system's and warns of what its own strings do. Clang must not write the time into the result, or
+# ccache never finds it again.
 function(divvy_precompile target)
   if(NOT DIVVY_PCH)
     return()
   endif()
   target_precompile_headers(${target} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/common_headers.h ${ARGN})
-  target_compile_options(${target} PRIVATE
-    $<$<CXX_COMPILER_ID:Clang>:-Xclang$<SEMICOLON>-fno-pch-timestamp>
-    $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds$<SEMICOLON>-Wno-maybe-uninitialized>)
+  target_compile_options(${target} PRIVATE -Xclang -fno-pch-timestamp)
 endfunction()
 
 function(divvy_module)

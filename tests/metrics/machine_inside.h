@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "node/inventory.h"
 #include "node/keeper.h"
+#include "node/ledger.h"
 #include "node/tenants.h"
 #include "nvml/fake_library.h"
 
@@ -33,6 +34,10 @@ class MachineInside {
         (std::filesystem::temp_directory_path() / "divvy-metrics-XXXXXX").string();
     DIVVY_CHECK(::mkdtemp(pattern.data()) != nullptr, "no folder {}", pattern);
     folder_ = pattern;
+    disk_ = node::open_disk(folder_);
+    auto ledger = node::Ledger::open(*disk_, "boot");
+    DIVVY_CHECK(ledger.has_value(), "{}", ledger.error().message);
+    ledger_ = *std::move(ledger);
     auto made = node::Tenants::create(
         {.library = library,
          .node =
@@ -42,14 +47,16 @@ class MachineInside {
          .keeper = keeper_,
          .clock = clock,
          .run_folder = folder_,
-         .state_folder = folder_,
+         .ledger = *ledger_,
          .prepare_mps = {},
-         .leave_mps = {}});
+         .leave_mps = {},
+         .containers = nullptr});
     DIVVY_CHECK(made.has_value(), "{}", made.error().message);
     tenants = *std::move(made);
   }
   ~MachineInside() {
     tenants.reset();
+    ledger_.reset();
     std::filesystem::remove_all(folder_);
   }
   MachineInside(const MachineInside&) = delete;
@@ -96,6 +103,8 @@ class MachineInside {
  private:
   node::Keeper keeper_ = node::Keeper::create().value();
   std::filesystem::path folder_;
+  std::unique_ptr<node::Disk> disk_;
+  std::unique_ptr<node::Ledger> ledger_;
 
  public:
   node::Arbiter arbiter{clock, node::Arbiter::Drive::kCaller};
