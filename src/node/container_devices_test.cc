@@ -141,15 +141,16 @@ TEST_F(ContainerDevicesTest, WritesASliceAsItWasAgreed) {
       {"/run/divvy/slice", "/run/divvy/t/1/in,nosuid,nodev,rbind,rprivate,noexec"},
       {"/usr/local/lib/divvy/libdivvy.so", "/opt/divvy/libdivvy.so" + read_only},
       {"/etc/ld.so.preload", "/state/ld.so.preload" + read_only}};
-  for (const std::string folder : {"/usr/lib/x86_64-linux-gnu/", "/usr/lib64/"}) {
-    const std::string from = stage + "lib/x86_64-linux-gnu/";
-    expected[folder + "libcuda.so"] = from + "libcuda.so.580.1" + read_only;
-    expected[folder + "libcuda.so.1"] = from + "libcuda.so.580.1" + read_only;
-    expected[folder + "libnvidia-ml.so.1"] = from + "libnvidia-ml.so.580.1" + read_only;
-    expected[folder + "libnvidia-ptxjitcompiler.so.1"] =
-        from + "libnvidia-ptxjitcompiler.so.580.1" + read_only;
-    expected[folder + "libnvidia-gpucomp.so.580.1"] =
-        from + "libnvidia-gpucomp.so.580.1" + read_only;
+  for (const char* folder : {"/usr/lib/x86_64-linux-gnu", "/usr/lib64"}) {
+    const auto expect = [&](const char* name, const char* file) {
+      expected[fmt::format("{}/{}", folder, name)] =
+          fmt::format("{}lib/x86_64-linux-gnu/{}{}", stage, file, read_only);
+    };
+    expect("libcuda.so", "libcuda.so.580.1");
+    expect("libcuda.so.1", "libcuda.so.580.1");
+    expect("libnvidia-ml.so.1", "libnvidia-ml.so.580.1");
+    expect("libnvidia-ptxjitcompiler.so.1", "libnvidia-ptxjitcompiler.so.580.1");
+    expect("libnvidia-gpucomp.so.580.1", "libnvidia-gpucomp.so.580.1");
   }
   EXPECT_EQ(mounts, expected);
   std::vector<std::string> nodes;

@@ -21,6 +21,7 @@ DriverRoots roots(const FakeRoot& root) {
 
 std::vector<std::string> names(const DriverFiles& files) {
   std::vector<std::string> result;
+  result.reserve(files.libraries.size());
   for (const DriverLibrary& library : files.libraries) result.push_back(library.inside.string());
   std::ranges::sort(result);
   return result;

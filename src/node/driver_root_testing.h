@@ -3,6 +3,7 @@
 #pragma once
 
 #include <elf.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -127,10 +128,9 @@ class FakeRoot {
   // The libraries that CUDA programs need, in one folder.
   void compute_libraries(const std::filesystem::path& folder, const std::string& version,
                          bool is_64 = true) const {
-    for (const std::string start :
-         {"libcuda.so", "libnvidia-ml.so", "libnvidia-ptxjitcompiler.so"}) {
-      const std::string soname = start + ".1";
-      library(folder, start + "." + version, soname,
+    for (const char* start : {"libcuda.so", "libnvidia-ml.so", "libnvidia-ptxjitcompiler.so"}) {
+      const std::string soname = fmt::format("{}.1", start);
+      library(folder, fmt::format("{}.{}", start, version), soname,
               is_64 ? library_64(soname) : library_32(soname));
     }
     const std::string soname = "libnvidia-gpucomp.so." + version;
