@@ -111,6 +111,7 @@ pid_t start_daemon(const fs::path& folder) {
                                                 fmt::format("DIVVY_SIM_GPUS={}xH200", kGpus),
                                                 "DIVVY_SIM_STATE=" + (folder / "gpus").string()};
   std::vector<char*> texts;
+  texts.reserve(environment.size() + 1);
   for (const std::string& text : environment) texts.push_back(const_cast<char*>(text.c_str()));
   texts.push_back(nullptr);
   std::string program = DIVVYD_PROGRAM;
@@ -170,6 +171,11 @@ class Churn {
       }
     }
     took_s_ = std::chrono::duration<double>(Clock::now() - start_).count();
+    // The last ones have only just asked.
+    const auto patience = Clock::now() + std::chrono::seconds(30);
+    while (told_.back().status == 0 && Clock::now() < patience) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
     while (!alive_.empty()) end_oldest();
     wait_until_empty(socket);
     after_ = footprint(daemon_, start_, 0);
