@@ -157,6 +157,7 @@ int run(DaemonOptions options) {
   const sigset_t signals = block_loop_signals();
   ::signal(SIGPIPE, SIG_IGN);
   node::raise_descriptor_limit();
+  node::share_one_heap();
   const Status served = serve(options.settings, background, supervisor, signals);
   return served ? 0 : fail(served.error());
 }

@@ -1,6 +1,7 @@
 #include "node/house.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -151,6 +152,8 @@ void Background::tell(const Status& status, int exit_status) {
   (void)!::write(parent_.get(), text.data(), text.size());
   parent_.reset();
 }
+
+void share_one_heap() { ::mallopt(M_ARENA_MAX, 1); }
 
 void raise_descriptor_limit() {
   rlimit limit{};
