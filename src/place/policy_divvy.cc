@@ -46,7 +46,8 @@ class DivvyPolicy final : public Policy {
 
   float score(const NodeView& node, const Ask& ask, const Choice& choice) override {
     Way way = way_with(node, ask, choice);
-    return score_of(node, ask, way, Care::kExact);
+    NodeWorth::Key before = key_before(node);
+    return score_of(node, ask, way, before, Care::kExact);
   }
 
   Offer offer(const NodeView& node, const Ask& ask) override {
@@ -58,17 +59,23 @@ class DivvyPolicy final : public Policy {
                  std::span<float> scores) override {
     constexpr std::size_t kAtOnce = 16;
     std::array<Ways, kAtOnce> ways;
+    std::array<NodeWorth::Key, kAtOnce> before;  // of the nodes without a note
     for (std::size_t from = 0; from < nodes.size(); from += kAtOnce) {
       const std::size_t count = std::min(kAtOnce, nodes.size() - from);
       for (std::size_t i = 0; i < count; ++i) {
-        ways[i] = ways_of(nodes[from + i], ask);
+        const NodeView& node = nodes[from + i];
+        ways[i] = ways_of(node, ask);
         for (const Way& way : ways[i]) worth_.prefetch_row(way.key);
+        if (has_note(node)) continue;
+        before[i] = key_before(node);
+        worth_.prefetch_row(before[i]);
       }
       for (std::size_t i = 0; i < count; ++i) {
         for (Way& way : ways[i]) worth_.prefetch_cell(way.key);
+        if (!has_note(nodes[from + i])) worth_.prefetch_cell(before[i]);
       }
       for (std::size_t i = 0; i < count; ++i) {
-        scores[from + i] = best_of(nodes[from + i], ask, ways[i], Care::kGuess).score;
+        scores[from + i] = best_of(nodes[from + i], ask, ways[i], before[i], Care::kGuess).score;
       }
     }
   }
@@ -124,15 +131,22 @@ class DivvyPolicy final : public Policy {
     return experience_[row * kWays + std::min(kind, kWays - 1)];
   }
 
-  float worth_before(const NodeView& node, Care care) {
-    if (node.note != nullptr && !std::isnan(*node.note)) return *node.note;
-    const NodeState& state = node.state;
-    NodeWorth::Key key = worth_.key_of(state.shape, state.cpu_free, state.free);
+  static bool has_note(const NodeView& node) {
+    return node.note != nullptr && !std::isnan(*node.note);
+  }
+
+  NodeWorth::Key key_before(const NodeView& node) const {
+    return worth_.key_of(node.state.shape, node.state.cpu_free, node.state.free);
+  }
+
+  // The key is needed only for nodes without a note.
+  float worth_before(const NodeView& node, NodeWorth::Key& key, Care care) {
+    if (has_note(node)) return *node.note;
     if (care == Care::kGuess) {
       const auto known = worth_.known(key);
       if (known && !known->exact) return known->cost;
     }
-    const float worth = worth_.cost(state.shape, key, state.free);
+    const float worth = worth_.cost(node.state.shape, key, node.state.free);
     if (node.note != nullptr) *node.note = worth;
     return worth;
   }
@@ -206,20 +220,23 @@ class DivvyPolicy final : public Policy {
 
   Offer best(const NodeView& node, const Ask& ask, Care care) {
     Ways ways = ways_of(node, ask);
-    return best_of(node, ask, ways, care);
+    NodeWorth::Key before = has_note(node) ? NodeWorth::Key{} : key_before(node);
+    return best_of(node, ask, ways, before, care);
   }
 
-  Offer best_of(const NodeView& node, const Ask& ask, Ways& ways, Care care) {
+  Offer best_of(const NodeView& node, const Ask& ask, Ways& ways, NodeWorth::Key& before,
+                Care care) {
     Offer found{{}, std::numeric_limits<float>::lowest()};
     for (Way& way : ways) {
-      const float score = score_of(node, ask, way, care);
+      const float score = score_of(node, ask, way, before, care);
       if (score > found.score) found = {way.choice, score};
     }
     return found;
   }
 
-  float score_of(const NodeView& node, const Ask& ask, Way& way, Care care) {
-    const float before = worth_before(node, care);
+  float score_of(const NodeView& node, const Ask& ask, Way& way, NodeWorth::Key& key_of_before,
+                 Care care) {
+    const float before = worth_before(node, key_of_before, care);
     const float rest = worth_after(node, ask, way, before, care);
     const float by_cpu = node.shape.cpu_milli == 0
                              ? 0
