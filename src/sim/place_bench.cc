@@ -170,6 +170,7 @@ class Bench {
         spots.push_back(spot);
       }
     }
+    for (const place::Spot& spot : spots) cluster_.take(spot);
     return load(spots);
   }
 
