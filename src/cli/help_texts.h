@@ -165,7 +165,8 @@ Examples:
   divvy top --once          one picture, for a log
   divvy top -o json         everything, in the schema divvy/v1)";
 
-constexpr const char* kLedgerFooter = R"(The ledger is the file in which divvyd keeps who holds which slice and which GPUs
+constexpr const char* kLedgerFooter =
+    R"(The ledger is the file in which divvyd keeps who holds which slice and which GPUs
 are cordoned. Both commands only read it, with divvyd running or not; only the user
 whose file it is, and root, can.
 
