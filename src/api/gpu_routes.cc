@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "api/answers.h"
+#include "api/documents.h"
 #include "api/gpu_documents.h"
 #include "base/text.h"
 

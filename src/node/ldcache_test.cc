@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "node/driver_root_testing.h"
 
 namespace divvy::node {

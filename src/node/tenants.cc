@@ -531,8 +531,8 @@ std::vector<HolderName> Tenants::holders(const model::GpuUuid& gpu) const {
   const std::lock_guard lock(mutex_);
   std::vector<HolderName> result;
   for (const model::TenantId id : slices_.holders(gpu)) {
-    const auto record = records_.find(id);
-    if (record != records_.end()) result.push_back({id, record->second.name});
+    const auto record = records().find(id);
+    if (record != records().end()) result.push_back({id, record->second.name});
   }
   return result;
 }

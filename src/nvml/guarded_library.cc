@@ -142,6 +142,17 @@ class GuardedLibrary : public Library {
   DIVVY_GUARDED(std::uint32_t, slowdown_temperature_c)
   DIVVY_GUARDED(std::uint32_t, power_mw)
   DIVVY_GUARDED(std::uint32_t, power_limit_mw)
+  DIVVY_GUARDED(std::uint32_t, memory_temperature_c)
+  DIVVY_GUARDED(std::uint64_t, energy_mj)
+  DIVVY_GUARDED(ClockLimits, clock_limits)
+  DIVVY_GUARDED(std::uint64_t, clock_event_reasons)
+  DIVVY_GUARDED(std::uint32_t, encoder_percent)
+  DIVVY_GUARDED(std::uint32_t, decoder_percent)
+  DIVVY_GUARDED(std::uint64_t, pcie_replays)
+  DIVVY_GUARDED(Throughput, pcie_throughput)
+  DIVVY_GUARDED(std::uint64_t, nvlink_bytes)
+  DIVVY_GUARDED(Activity, activity)
+  DIVVY_GUARDED(std::uint64_t, corrected_memory_errors)
   DIVVY_GUARDED(std::uint64_t, uncorrected_memory_errors)
   DIVVY_GUARDED(RemappedRows, remapped_rows)
   DIVVY_GUARDED(std::vector<std::uint32_t>, near_cpus)
@@ -154,6 +165,11 @@ class GuardedLibrary : public Library {
       Device device, std::chrono::system_clock::time_point since) override {
     return lane_of(device).ask<std::vector<ProcessUtilization>>(
         [this, device, since] { return library_->process_utilization(device, since); });
+  }
+
+  Result<std::uint32_t> clock_mhz(Device device, ClockDomain domain) override {
+    return lane_of(device).ask<std::uint32_t>(
+        [this, device, domain] { return library_->clock_mhz(device, domain); });
   }
 
   // About two GPUs, so that it belongs to neither's thread.
