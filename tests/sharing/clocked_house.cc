@@ -13,6 +13,7 @@
 #include "node/house.h"
 #include "node/inventory.h"
 #include "node/keeper.h"
+#include "node/ledger.h"
 #include "node/tenants.h"
 #include "simgpu/fault.h"
 #include "simgpu/manual_clock.h"
@@ -63,15 +64,18 @@ struct ClockedHouse::Parts {
     if (const Status made = node::make_folders(run, state); !made) {
       throw std::runtime_error(made.error().message);
     }
+    disk = node::open_disk(state);
+    ledger = must(node::Ledger::open(*disk, node::boot_id()));
     tenants = must(node::Tenants::create({.library = *library,
                                           .node = must(node::take_inventory(*library)),
                                           .arbiter = arbiter,
                                           .keeper = keeper,
                                           .clock = clock,
                                           .run_folder = run,
-                                          .state_folder = state,
+                                          .ledger = *ledger,
                                           .prepare_mps = {},
-                                          .leave_mps = {}}));
+                                          .leave_mps = {},
+                                          .containers = nullptr}));
     routes = std::make_unique<api::NodeRoutes>(*tenants, "test");
     net::HttpServerOptions options;
     options.socket = net::api_socket(run);
@@ -85,6 +89,8 @@ struct ClockedHouse::Parts {
   SystemClock clock;
   GpuClock gpu_clock;
   node::Arbiter arbiter;
+  std::unique_ptr<node::Disk> disk;
+  std::unique_ptr<node::Ledger> ledger;
   std::unique_ptr<node::Tenants> tenants;
   std::unique_ptr<api::NodeRoutes> routes;
   std::unique_ptr<net::HttpServer> server;
