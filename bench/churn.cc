@@ -19,6 +19,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <span>
 #include <thread>
 
@@ -38,6 +39,8 @@ struct Options {
   int rate = 200;
   int tenants = 500;
   fs::path folder = fs::temp_directory_path();
+  // As /run is: sockets that come and go are no work for a disk.
+  fs::path run_folder = "/dev/shm";
 };
 
 // What a tenant tells, in memory that all processes share.
@@ -82,6 +85,21 @@ std::string load_average() {
   return one;
 }
 
+// {"503": 2}; -1 where there was no answer.
+std::string counts(const std::map<int, int>& by_status) {
+  std::string text;
+  for (const auto& [status, count] : by_status) {
+    text += fmt::format("{}\"{}\": {}", text.empty() ? "" : ", ", status, count);
+  }
+  return "{" + text + "}";
+}
+
+fs::path make_folder(const fs::path& in) {
+  std::string pattern = (in / "churn-XXXXXX").string();
+  DIVVY_CHECK(::mkdtemp(pattern.data()) != nullptr);
+  return pattern;
+}
+
 // In milliseconds; sorts.
 double percentile(std::vector<std::int64_t>& values, double part) {
   if (values.empty()) return 0;
@@ -105,11 +123,10 @@ double sync_ms(const fs::path& folder) {
   return percentile(times, 0.5);
 }
 
-pid_t start_daemon(const fs::path& folder) {
-  const std::vector<std::string> environment = {"PATH=/usr/bin:/bin",
-                                                "DIVVY_RUN_DIR=" + (folder / "run").string(),
-                                                fmt::format("DIVVY_SIM_GPUS={}xH200", kGpus),
-                                                "DIVVY_SIM_STATE=" + (folder / "gpus").string()};
+pid_t start_daemon(const fs::path& folder, const fs::path& run) {
+  const std::vector<std::string> environment = {
+      "PATH=/usr/bin:/bin", "DIVVY_RUN_DIR=" + run.string(), "DIVVY_STATE_DIR=" + folder.string(),
+      fmt::format("DIVVY_SIM_GPUS={}xH200", kGpus), "DIVVY_SIM_STATE=" + (run / "gpus").string()};
   std::vector<char*> texts;
   texts.reserve(environment.size() + 1);
   for (const std::string& text : environment) texts.push_back(const_cast<char*>(text.c_str()));
@@ -137,8 +154,8 @@ pid_t start_daemon(const fs::path& folder) {
 
 class Churn {
  public:
-  Churn(Options options, fs::path folder)
-      : options_(std::move(options)), folder_(std::move(folder)) {
+  Churn(Options options, fs::path folder, fs::path run)
+      : options_(std::move(options)), folder_(std::move(folder)), run_(std::move(run)) {
     const std::size_t most =
         static_cast<std::size_t>(options_.seconds) * static_cast<std::size_t>(options_.rate);
     void* page = ::mmap(nullptr, most * sizeof(Told), PROT_READ | PROT_WRITE,
@@ -148,10 +165,10 @@ class Churn {
   }
 
   void run() {
-    const fs::path socket = folder_ / "run/divvyd.sock";
+    const fs::path socket = run_ / "divvyd.sock";
     sync_ms_ = sync_ms(folder_);
     load_before_ = load_average();
-    daemon_ = start_daemon(folder_);
+    daemon_ = start_daemon(folder_, run_);
     while (!answers(socket)) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     start_ = Clock::now();
     idle_ = footprint(daemon_, start_, 0);
@@ -186,12 +203,12 @@ class Churn {
 
   [[nodiscard]] std::string report() const {
     std::vector<std::int64_t> times;
-    int refused = 0;
+    std::map<int, int> refused;  // By status
     for (const Told& one : told_) {
       if (one.status == 201) {
         times.push_back(one.nanoseconds);
       } else {
-        ++refused;
+        ++refused[one.status];
       }
     }
     const double p50 = percentile(times, 0.5);
@@ -200,9 +217,9 @@ class Churn {
         "  \"took_s\": {:.1f},\n  \"granted\": {},\n  \"not_granted\": {},\n"
         "  \"grant_ms\": {{\"p50\": {:.3f}, \"p90\": {:.3f}, \"p99\": {:.3f}, \"p99.9\": {:.3f}, "
         "\"max\": {:.3f}}},\n",
-        options_.tenants, options_.rate, options_.seconds, kGpus, took_s_, times.size(), refused,
-        p50, percentile(times, 0.9), percentile(times, 0.99), percentile(times, 0.999),
-        percentile(times, 1));
+        options_.tenants, options_.rate, options_.seconds, kGpus, took_s_, times.size(),
+        counts(refused), p50, percentile(times, 0.9), percentile(times, 0.99),
+        percentile(times, 0.999), percentile(times, 1));
     text += fmt::format("  \"one_sync_ms\": {:.3f},\n  \"cores\": {},\n", sync_ms_,
                         std::thread::hardware_concurrency());
     text += fmt::format("  \"load_average\": {{\"before\": {}, \"after\": {}}},\n", load_before_,
@@ -242,6 +259,7 @@ class Churn {
 
   Options options_;
   fs::path folder_;
+  fs::path run_;
   std::span<Told> told_;
   std::deque<pid_t> alive_;
   pid_t daemon_ = -1;
@@ -263,13 +281,15 @@ int main(int argc, char** argv) {
   app.add_option("--rate", options.rate, "Tenants that come in a second")
       ->check(CLI::Range(1, 10'000));
   app.add_option("--tenants", options.tenants, "The most at a time")->check(CLI::Range(1, 500));
-  app.add_option("--folder", options.folder, "Where its folder is made: the disk that is measured");
+  app.add_option("--folder", options.folder, "Where the folder of the ledger is made: the disk");
+  app.add_option("--run-folder", options.run_folder, "Where the folder of its sockets is made");
   CLI11_PARSE(app, argc, argv);
-  std::string pattern = (options.folder / "churn-XXXXXX").string();
-  DIVVY_CHECK(::mkdtemp(pattern.data()) != nullptr);
-  Churn churn(options, pattern);
+  const fs::path folder = make_folder(options.folder);
+  const fs::path run = make_folder(options.run_folder);
+  Churn churn(options, folder, run);
   churn.run();
   std::cout << churn.report();
-  fs::remove_all(pattern);
+  fs::remove_all(folder);
+  fs::remove_all(run);
   return 0;
 }
