@@ -61,10 +61,10 @@ Status serve(config::LiveConfig& settings, node::Background& background,
   // Before any thread: it is a fork of this process.
   DIVVY_TRY(keeper, node::Keeper::create());
   DIVVY_TRY(library, open_driver());
-  DIVVY_TRY(inventory, node::take_inventory(*library));
   // After the driver, which may load its module at the first call, and before any thread, because
   // each has privileges of its own.
   if (config.privileges.drop) DIVVY_CHECK_OK(node::drop_privileges(config.privileges.keep));
+  DIVVY_TRY(inventory, node::take_inventory(*library));
   const auto disk = node::open_disk(config.folders.state);
   DIVVY_TRY(ledger, node::Ledger::open(*disk, node::boot_id()));
   SystemClock clock;

@@ -106,16 +106,18 @@ Setting time(std::string_view section, std::string_view key, Reload reload,
 #define FIELD(path) [](DaemonConfig& config) -> auto& { return config.path; }
 
 void add_health(std::vector<Setting>& table) {
-  const auto span = [&table](std::string_view key, std::string_view meaning, auto field) {
-    table.push_back(time("health", key, kRestart, meaning, field, milliseconds(10), hours(7 * 24)));
+  const auto span = [&table](std::string_view key, std::string_view meaning, auto field,
+                             Duration lowest = Duration(0)) {
+    table.push_back(time("health", key, kRestart, meaning, field, lowest, hours(7 * 24)));
   };
   const auto count = [&table](std::string_view key, std::string_view meaning, auto field) {
     table.push_back(row("health", key, range("a number", 1U, 1000U), kRestart, meaning, field,
                         within(1U, 1000U), kWritePlainly));
   };
-  span("sample_interval", "How often each GPU is looked at.", FIELD(health.sample_interval));
+  span("sample_interval", "How often each GPU is looked at.", FIELD(health.sample_interval),
+       milliseconds(10));
   span("idle_interval", "The same for a GPU on which nothing has run for a while.",
-       FIELD(health.idle_interval));
+       FIELD(health.idle_interval), milliseconds(10));
   span("answer_time",
        "A GPU that says nothing for so long after it should have is suspect, after twice that "
        "quarantined.",
@@ -140,9 +142,9 @@ void add_health(std::vector<Setting>& table) {
   span("probation_interval", "How far these probes are apart.", FIELD(health.probation_interval));
   span("hot_time", "At or over the temperature at which it slows down for so long is too hot.",
        FIELD(health.hot_time));
-  table.push_back(row("health", "hot_margin_c", range("degrees Celsius", 0U, 50U), kRestart,
+  table.push_back(row("health", "hot_margin_c", range("degrees Celsius", 1U, 50U), kRestart,
                       "So much cooler than that is cool enough again.", FIELD(health.hot_margin_c),
-                      within(0U, 50U), kWritePlainly));
+                      within(1U, 50U), kWritePlainly));
   table.push_back(choice("health", "on_failure", kRestart,
                          "What happens to the tenants of a GPU that fails: they are told and keep "
                          "running, or are ended.",
