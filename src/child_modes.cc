@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "driver.h"
+#include "node/privileges.h"
 #include "node/probe.h"
 #include "node/sampler.h"
 
@@ -37,6 +38,7 @@ int probe(std::string_view text) {
 std::optional<int> run_as_child(int argc, char** argv) {
   if (argc != 3) return std::nullopt;
   const std::string_view mode = argv[1];
+  if (mode == "--sampler" || mode == "--probe") node::drop_own_privileges();
   if (mode == "--sampler") return sample();
   if (mode == "--probe") return probe(argv[2]);
   return std::nullopt;

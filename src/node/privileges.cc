@@ -89,6 +89,14 @@ Status drop_privileges(std::span<const std::string> keep) {
   return {};
 }
 
+void drop_own_privileges() {
+  Sets sets;
+  if (!get(sets)) return;
+  const std::uint64_t others =
+      ~(capability_bits(kUsedCapabilities) | capability_bits(kPassedCapabilities));
+  (void)set({sets.effective & others, sets.permitted & others, 0});
+}
+
 void drop_all_privileges() {
   for (unsigned bit = 0; bit <= CAP_LAST_CAP; ++bit) ::prctl(PR_CAPBSET_DROP, bit, 0, 0, 0);
   (void)set({});
