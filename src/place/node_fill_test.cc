@@ -33,10 +33,18 @@ NodeFill filled_with(const Workload& workload) {
 class OneByOne {
  public:
   explicit OneByOne(const Workload& workload) : usual_(workload.typical(1)) {
-    std::ranges::stable_sort(usual_, [](const Typical& a, const Typical& b) {
-      if (a.ask.share() != b.ask.share()) return a.ask.share() > b.ask.share();
-      return a.ask.cpu_milli > b.ask.cpu_milli;
+    std::vector<std::size_t> order(usual_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::sort(order, [this](std::size_t a, std::size_t b) {
+      const Ask& left = usual_[a].ask;
+      const Ask& right = usual_[b].ask;
+      if (left.share() != right.share()) return left.share() > right.share();
+      return left.cpu_milli != right.cpu_milli ? left.cpu_milli > right.cpu_milli : a < b;
     });
+    std::vector<Typical> sorted;
+    sorted.reserve(order.size());
+    for (const std::size_t i : order) sorted.push_back(usual_[i]);
+    usual_ = std::move(sorted);
   }
 
   double idle_after(std::int64_t cpu, std::int64_t spread,
