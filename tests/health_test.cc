@@ -262,6 +262,18 @@ TEST_F(HealthMachine, ADaemonThatIsKilledLeavesNoSampler) {
   EXPECT_TRUE(eventually([child] { return !process_lives(child); }));
 }
 
+TEST_F(HealthMachine, ACordonOutlivesTheDaemon) {
+  start_watching();
+  const Outcome cordoned = divvy({"gpu", "cordon", "1", "--reason", "new fan"});
+  EXPECT_EQ(cordoned.out, "GPU 1 is healthy and cordoned; nobody is on it\n") << cordoned.err;
+  stop_daemon(SIGKILL);
+  start_watching();
+  EXPECT_TRUE(gpu(1).at("cordoned").as_bool());
+  EXPECT_FALSE(gpu(0).at("cordoned").as_bool());
+  const Outcome uncordoned = divvy({"gpu", "uncordon", text(gpu(1), "uuid")});
+  EXPECT_EQ(uncordoned.out, "GPU 1 is healthy\n") << uncordoned.err;
+}
+
 TEST_F(HealthMachine, AnOperatorTakesAGpuOutOfUseAndGivesItBack) {
   start_watching();
   const Outcome cordoned = divvy({"gpu", "cordon", "0", "--reason", "new fan"});

@@ -46,6 +46,13 @@ std::string tenant_names(const json::object& gpu) {
   return names;
 }
 
+// By index, or by the beginning of the UUID in either case.
+bool is_meant(const std::string& wanted, const std::string& index, const std::string& uuid) {
+  constexpr std::string_view kPrefix = "GPU-";
+  return wanted == index ||
+         (wanted.size() > kPrefix.size() && to_lower(uuid).starts_with(to_lower(wanted)));
+}
+
 // What an operator wants to know after a change: of the GPU that was meant.
 std::string outcome_text(const std::string& document, const std::string& wanted) {
   boost::system::error_code code;
@@ -54,9 +61,7 @@ std::string outcome_text(const std::string& document, const std::string& wanted)
   for (const json::value& item : value.as_object().at("items").as_array()) {
     const json::object& gpu = item.as_object();
     const std::string index = std::to_string(gpu.at("index").to_number<std::uint32_t>());
-    if (index != wanted && !text(gpu, "uuid").starts_with(to_lower(wanted).replace(0, 3, "GPU"))) {
-      continue;
-    }
+    if (!is_meant(wanted, index, text(gpu, "uuid"))) continue;
     const std::string word = cordon_word(gpu);
     const std::string names = tenant_names(gpu);
     std::string line = fmt::format("GPU {} is {}{}", index, text(gpu, "state"),
