@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := help
-.PHONY: help packages build demo test check format format-check tidy layering asan tsan fuzz \
+.PHONY: help packages build demo test check soak format format-check tidy layering asan tsan fuzz \
         bench dist install clean
 
 help: ## list these verbs
@@ -24,7 +24,9 @@ test: packages ## build and run every test; needs no GPU
 	@tools/build dev
 	@ctest --preset dev
 
-check: format-check tidy asan tsan fuzz ## format, tidy, layering, sanitizers, fuzzers
+check: format-check tidy asan ## format, tidy, layering, every test under the address sanitizer
+
+soak: tsan fuzz ## the long checks: thread sanitizer and fuzzers, for changes to threads or parsers
 
 format: packages ## rewrite the sources in the project's format
 	@git ls-files '*.h' '*.cc' '*.inc' | xargs clang-format-19 -i
