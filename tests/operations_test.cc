@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 #include "base/text.h"
 #include "divvyd_machine.h"
@@ -160,9 +161,10 @@ TEST_F(Operations, TellsTheServiceManagerHowItIsDoing) {
   EXPECT_THAT(manager.next(), StartsWith("STOPPING=1\n"));
 }
 
-std::uint64_t status_bits(const fs::path& status, const std::string& name) {
-  std::ifstream file(status);
-  for (std::string line; std::getline(file, line);) {
+// Of the text of /proc/PID/status.
+std::uint64_t status_bits(const std::string& status, const std::string& name) {
+  std::istringstream lines(status);
+  for (std::string line; std::getline(lines, line);) {
     if (line.starts_with(name + ":")) return std::stoull(line.substr(name.size() + 1), nullptr, 16);
   }
   ADD_FAILURE() << "no " << name << " in " << status;
@@ -171,14 +173,16 @@ std::uint64_t status_bits(const fs::path& status, const std::string& name) {
 
 TEST_F(Operations, KeepsOnlyTheDocumentedCapabilities) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root has capabilities to give up";
-  const std::uint64_t ours = status_bits("/proc/self/status", "CapPrm");
+  const std::uint64_t ours = status_bits(read("/proc/self/status"), "CapPrm");
   start_daemon();
   const auto used = node::capability_bits(node::kUsedCapabilities);
   const auto passed = node::capability_bits(node::kPassedCapabilities);
   const fs::path process = fmt::format("/proc/{}", daemon_pid());
   std::string children;
   for (const auto& thread : fs::directory_iterator(process / "task")) {
-    const fs::path status = thread.path() / "status";
+    const std::string status = read(thread.path() / "status");
+    // A thread that has just answered a request may be gone by now.
+    if (status.empty()) continue;
     EXPECT_EQ(status_bits(status, "CapEff"), used & ours) << status;
     EXPECT_EQ(status_bits(status, "CapPrm"), (used | passed) & ours) << status;
     EXPECT_EQ(status_bits(status, "CapBnd") & ~(used | passed), 0U) << status;
@@ -190,7 +194,7 @@ TEST_F(Operations, KeepsOnlyTheDocumentedCapabilities) {
   for (const std::string_view child : split(trim(children), ' ')) {
     // It gives them up itself, as the first thing it does.
     EXPECT_TRUE(eventually([&child] {
-      return status_bits(fmt::format("/proc/{}/status", child), "CapPrm") == 0;
+      return status_bits(read(fmt::format("/proc/{}/status", child)), "CapPrm") == 0;
     })) << child;
   }
   const std::string page = read(DIVVY_OPERATIONS_PAGE);
@@ -229,8 +233,8 @@ TEST_F(Operations, WorksWithNoMoreThanTheUnitGivesIt) {
   for (const std::string& name : capabilities_of_the_unit()) set += ",+" + to_lower(name);
   start_daemon_as(
       {"/usr/bin/setpriv", "--no-new-privs", "--bounding-set", set, "--", DIVVYD_PROGRAM});
-  const std::uint64_t ours = status_bits("/proc/self/status", "CapPrm");
-  EXPECT_EQ(status_bits(fmt::format("/proc/{}/status", daemon_pid()), "CapEff"),
+  const std::uint64_t ours = status_bits(read("/proc/self/status"), "CapPrm");
+  EXPECT_EQ(status_bits(read(fmt::format("/proc/{}/status", daemon_pid())), "CapEff"),
             node::capability_bits(node::kUsedCapabilities) & ours);
   const Outcome outcome = divvy({"run", "--gpu", "0.5", "--", GPULOAD_PROGRAM, "info"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
@@ -240,8 +244,8 @@ TEST_F(Operations, KeepsWhatTheConfigurationAsksFor) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root has capabilities to give up";
   write("privileges: {drop: false}\n");
   start_with_file();
-  const std::uint64_t ours = status_bits("/proc/self/status", "CapEff");
-  EXPECT_EQ(status_bits(fmt::format("/proc/{}/status", daemon_pid()), "CapEff"), ours);
+  const std::uint64_t ours = status_bits(read("/proc/self/status"), "CapEff");
+  EXPECT_EQ(status_bits(read(fmt::format("/proc/{}/status", daemon_pid())), "CapEff"), ours);
 }
 
 // Sockets are given to the tenant's user, its processes are watched and its pages shared: all of

@@ -15,7 +15,8 @@ namespace fs = std::filesystem;
 // "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build": the first
 // word that is digits and dots, with at least one dot.
 std::optional<std::string> kernel_module_version(const std::string& text) {
-  for (const std::string_view word : split(text.substr(0, text.find('\n')), ' ')) {
+  const std::string_view first_line = std::string_view(text).substr(0, text.find('\n'));
+  for (const std::string_view word : split(first_line, ' ')) {
     if (!word.empty() && word.find_first_not_of("0123456789.") == std::string_view::npos &&
         word.find('.') != std::string_view::npos) {
       return std::string(word);
