@@ -188,6 +188,7 @@ class Bench {
       }
     }
     std::vector<place::Spot> spots;
+    spots.reserve(held_.size());
     for (const HoldingId id : held_) spots.push_back(cluster_.holding(id).spot);
     DIVVY_TRY(loaded, load(spots));
     rows.push_back(loaded);
