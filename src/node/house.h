@@ -41,8 +41,8 @@ class Background {
   UniqueFd parent_;
 };
 
-// One heap for all threads: there is a thread per connection, what one takes another gives back, and
-// with several heaps the memory of the daemon kept growing while tenants came and went.
+// One heap for all threads: there is a thread per connection, what one takes another gives back,
+// and with several heaps the memory of the daemon kept growing while tenants came and went.
 void share_one_heap();
 
 // As many descriptors as the system lets us have: every process of a tenant costs three.

@@ -29,8 +29,8 @@ constexpr std::string_view kPassedCapabilities[] = {"DAC_OVERRIDE", "SETGID", "S
 // process has less already it stays so; without any (not root) it does nothing.
 [[nodiscard]] Status drop_privileges(std::span<const std::string> keep);
 
-// Gives up those above: for a process of the daemon that only asks the driver, and may need what the
-// operator keeps for that. Before its first thread.
+// Gives up those above: for a process of the daemon that only asks the driver, and may need what
+// the operator keeps for that. Before its first thread.
 void drop_own_privileges();
 
 // Gives up everything. Only system calls: for a process that was forked from one with threads.
