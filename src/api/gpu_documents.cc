@@ -61,7 +61,7 @@ json::object health_document(const node::SharedGpu& gpu, const node::GpuHealth& 
   return {{"index", gpu.index.value()},
           {"uuid", gpu.uuid.str()},
           {"model", escape_for_terminal(gpu.name)},
-          {"state", node::to_string(health.state)},
+          {"state", model::to_string(health.state)},
           {"reason", text_or_null(health.reason)},
           {"sinceUnixMilliseconds", milliseconds(health.since)},
           {"cordoned", health.cordoned},

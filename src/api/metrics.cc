@@ -16,27 +16,12 @@ HttpResponse text(int status, std::string body) {
   return {status, std::string(kText), std::move(body) + "\n"};
 }
 
-node::HealthState to_node_state(model::HealthState state) {
-  switch (state) {
-    case model::HealthState::kSuspect:
-      return node::HealthState::kSuspect;
-    case model::HealthState::kQuarantined:
-      return node::HealthState::kQuarantined;
-    case model::HealthState::kProbation:
-      return node::HealthState::kProbation;
-    case model::HealthState::kHealthy:
-    case model::HealthState::kUnknown:
-      break;
-  }
-  return node::HealthState::kHealthy;
-}
-
 std::vector<node::GpuHealth> health_found(const model::Node& node) {
   std::vector<node::GpuHealth> result;
   for (const model::Gpu& gpu : node.gpus()) {
     if (!gpu.uuid) continue;
     result.push_back({.uuid = *gpu.uuid,
-                      .state = to_node_state(gpu.health.state),
+                      .state = gpu.health.state,
                       .reason = gpu.health.reason,
                       .since = {},
                       .cordoned = false,

@@ -207,6 +207,8 @@ void Health::finding(Severity severity, const std::string& why, TimePoint now,
     case kProbation:
       go(kQuarantined, why, now, changes);
       return;
+    case kUnknown:
+      return;
   }
 }
 
@@ -239,6 +241,8 @@ void Health::follow_troubles(TimePoint now, HealthChanges& changes) {
       return;
     case kProbation:
       go(kQuarantined, why, now, changes);
+      return;
+    case kUnknown:
       return;
   }
 }
@@ -303,6 +307,8 @@ TimePoint Health::next_tick() const {
       return has_trouble() ? TimePoint::max() : quarantined_until_;
     case kProbation:
       return next_probe_;
+    case kUnknown:
+      break;
   }
   return TimePoint::max();
 }
