@@ -375,6 +375,7 @@ void Engine::advance() {
 void Engine::wait_for(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done,
                       bool polling) {
   ++waiters_;
+  slot().callers_waiting.fetch_add(1);
   for (;;) {
     const uint32_t seen = slot().wake.load();
     const uint64_t present = now();
@@ -386,9 +387,11 @@ void Engine::wait_for(std::unique_lock<std::mutex>& lock, const std::function<bo
       look.polling = true;
       look.at_ns = std::min(look.at_ns.value_or(kNever), present + kLastPollNs);
     }
+    slot().caller_seen_wake.store(seen);
     sleep_until(lock, look, seen);
   }
   --waiters_;
+  slot().callers_waiting.fetch_sub(1);
 }
 
 Engine::NextLook Engine::next_look(uint64_t now) {

@@ -16,7 +16,7 @@
 namespace divvy::simgpu {
 
 constexpr uint64_t kSharedMagic = 0x7570677673796464;  // "ddysvgpu"
-constexpr uint32_t kSharedVersion = 2;
+constexpr uint32_t kSharedVersion = 3;
 constexpr int kMaxGpus = 32;
 constexpr int kMaxProcesses = 1024;
 constexpr int kMaxChannels = 1024;  // contexts of one GPU, over all processes
@@ -197,6 +197,8 @@ struct ProcessSlot {
   std::atomic<uint32_t> wake;       // futex: bumped when the process should look again
   std::atomic<uint32_t> seen_wake;  // manual clock: the last `wake` it has worked off
   int32_t pid;
+  std::atomic<uint32_t> callers_waiting;   // threads in a call that waits for the GPU
+  std::atomic<uint32_t> caller_seen_wake;  // the last `wake` after which one of them waits on
   uint32_t pad;
   uint64_t started_ns;
   std::atomic<uint64_t> settled_at_ns;  // manual clock: has done all it can up to this time

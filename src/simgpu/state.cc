@@ -196,6 +196,7 @@ int SharedState::claim_slot() {
     slot.started_ns = now_ns(*shared_);
     slot.settled_at_ns = UINT64_MAX;
     slot.seen_wake = slot.wake.load();
+    slot.callers_waiting = 0;
     memset(slot.name, 0, sizeof(slot.name));
     const int comm = ::open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
     if (comm >= 0) {

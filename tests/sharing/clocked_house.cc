@@ -1,6 +1,8 @@
 #include "sharing/clocked_house.h"
 
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 
 #include "abi/nvml.h"
 #include "api/node_routes.h"
@@ -22,6 +24,9 @@ namespace divvy::testing {
 namespace {
 
 constexpr std::uint64_t kStepNs = 200'000;
+// Programs have tens of milliseconds of work queued, so they are not looked at after every step.
+constexpr std::uint64_t kStepsBetweenLooks = 8;
+constexpr std::chrono::seconds kPatience{30};
 
 std::string config(int gpus) {
   return "clock: manual\ngpus:\n  - model: H200\n    count: " + std::to_string(gpus) + "\n";
@@ -44,6 +49,11 @@ class GpuClock final : public Clock {
   simgpu::SharedState& gpus_;
   SystemClock system_;
 };
+
+// Whether the program waits for the GPU, and would not go on after what it has been told last.
+bool waits(const simgpu::ProcessSlot& slot) {
+  return slot.callers_waiting.load() > 0 && slot.caller_seen_wake.load() == slot.wake.load();
+}
 
 template <typename T>
 T must(Result<T> result) {
@@ -107,8 +117,22 @@ ClockedHouse::ClockedHouse(int gpu_count) : House(config(gpu_count)) {
 
 ClockedHouse::~ClockedHouse() = default;
 
+void ClockedHouse::wait_for_programs() {
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  for (const simgpu::ProcessSlot& slot : gpus().shared().slot) {
+    while (slot.state.load() != 0 && !waits(slot)) {
+      if (std::chrono::steady_clock::now() > deadline) {
+        throw std::runtime_error("process " + std::to_string(slot.pid) + " never waits");
+      }
+      std::this_thread::yield();
+    }
+  }
+}
+
 void ClockedHouse::advance(std::uint64_t ns) {
+  std::uint64_t steps = 0;
   for (std::uint64_t passed = 0; passed < ns; passed += kStepNs) {
+    if (steps++ % kStepsBetweenLooks == 0) wait_for_programs();
     std::string error;
     if (!simgpu::advance_manual_clock(gpus(), kStepNs, &error)) throw std::runtime_error(error);
     parts_->arbiter.step();

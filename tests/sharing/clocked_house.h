@@ -1,6 +1,7 @@
 // A house in simulated time: GPU time passes only when the test says so, and the arbiter looks once
 // after every step. The daemon's parts run inside the test, without the arbiter's thread; `divvy
-// run`, the shim and the programs are the real ones. How busy the machine is does not matter here.
+// run`, the shim and the programs are the real ones. Time waits for the programs: it goes on when
+// each has queued what it wanted and sleeps, so how busy the machine is does not matter here.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,8 @@ class ClockedHouse : public House {
                                                  const std::vector<const Tenant*>& tenants);
 
  private:
+  void wait_for_programs();
+
   struct Parts;
   std::unique_ptr<Parts> parts_;
 };
