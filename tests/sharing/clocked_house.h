@@ -1,7 +1,8 @@
 // A house in simulated time: GPU time passes only when the test says so, and the arbiter looks once
 // after every step. The daemon's parts run inside the test, without the arbiter's thread; `divvy
-// run`, the shim and the programs are the real ones. Time waits for the programs: it goes on when
-// each has queued what it wanted and sleeps, so how busy the machine is does not matter here.
+// run`, the shim and the programs are the real ones. Time waits for the programs and for the shim
+// in them: it goes on when each has queued what it wanted and sleeps, so how busy the machine is
+// does not matter here.
 #pragma once
 
 #include <cstdint>
