@@ -33,6 +33,7 @@ bool look_at(const wire::Lane& lane, GpuSchedule::Seen& seen, bool& all_starved)
   const std::uint32_t passed = lane.passed.load(std::memory_order_acquire);
   const std::uint32_t closed = lane.closed.load(std::memory_order_acquire);
   const std::uint32_t inserted = lane.inserted.load(std::memory_order_acquire);
+  seen.finished += done;
   const auto ahead = [](std::uint32_t a, std::uint32_t b) {
     return static_cast<std::int32_t>(a - b) > 0;
   };

@@ -40,6 +40,7 @@ class GpuModel {
     std::uint64_t queued = 0;  // kernels
     std::uint64_t ran_ns = 0;
     std::uint64_t kernels_done = 0;
+    std::uint32_t batches_done = 0;
     std::uint64_t longest_wait_ns = 0;  // with work and without the GPU
     std::uint64_t waiting_since = 0;
   };
@@ -111,11 +112,16 @@ class GpuModel {
     }
   }
 
+  static void finish_batch(Tenant& tenant) {
+    tenant.batches.pop_front();
+    tenant.passed = false;
+    ++tenant.batches_done;
+  }
+
   static void close(Tenant& tenant) {
     tenant.batches.back().closed = true;
     if (tenant.passed && tenant.batches.front().closed && tenant.batches.front().kernels == 0) {
-      tenant.batches.pop_front();
-      tenant.passed = false;
+      finish_batch(tenant);
     }
   }
 
@@ -171,8 +177,7 @@ class GpuModel {
     ++tenant.kernels_done;
     --tenant.queued;
     if (--batch.kernels == 0 && batch.closed) {
-      tenant.batches.pop_front();
-      tenant.passed = false;
+      finish_batch(tenant);
     }
     return spent;
   }
@@ -185,12 +190,12 @@ class GpuModel {
       // The shim ends a batch that got no launch for a while.
       if (tenant.passed && tenant.batches.front().kernels == 0 &&
           tenant.cpu_free_at > now + 300'000) {
-        tenant.batches.pop_front();
-        tenant.passed = false;
+        finish_batch(tenant);
       }
       if (!schedule.gate(tenant.seat).gated) continue;
       it.wants = !tenant.batches.empty();
       it.running = tenant.passed;
+      it.finished = tenant.batches_done;
       it.waiting = tenant.batches.size() > (tenant.passed ? 1 : 0);
       it.starved = it.running && !it.waiting && !tenant.batches.front().closed;
     }

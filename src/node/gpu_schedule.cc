@@ -70,9 +70,12 @@ void GpuSchedule::step(std::uint64_t now_ns, const std::vector<Seen>& seen) {
   for (std::size_t i = 0; i < seats_.size(); ++i) {
     Place& place = seats_[i];
     if (!place.used) continue;
+    if (!seen[i].running || seen[i].finished != place.seen.finished) place.moved_at = now_;
     place.seen = seen[i];
     // Between two batches it is at its open gate for a moment; that is no pause.
-    place.runs = place.seen.running || (place.runs && place.seen.waiting && place.gate.open);
+    const bool ran = place.runs;
+    place.runs = place.seen.running || (ran && place.seen.waiting && place.gate.open);
+    place.ended = ran && !place.runs;
     if (place.seen.wants) place.wanted_at = now_;
     if (!place.seen.starved) place.fed_at = now_;
   }
@@ -112,8 +115,9 @@ void GpuSchedule::notice_gaps(std::uint64_t dt) {
   gaps_ += weight * ((gap ? 1.0 : 0.0) - gaps_);
 }
 
-// What was seen now is taken to have been so since the last step. A tenant whose batch waits for
-// the CPU is charged only when nobody else could have used the GPU meanwhile.
+// What was seen now is taken to have been so since the last step, but for what ended in between: on
+// average that was half way. A tenant whose batch waits for the CPU is charged only when nobody
+// else could have used the GPU meanwhile.
 void GpuSchedule::charge(std::uint64_t dt) {
   const auto runs = [](const Place& place) { return place.used && place.gate.gated && place.runs; };
   // A latency-class tenant that got on the GPU has pushed the others off it in mid-batch.
@@ -142,8 +146,9 @@ void GpuSchedule::charge(std::uint64_t dt) {
       place.virtual_ns += static_cast<double>(dt) / part(place.terms.share);
       place.credit_ns -= static_cast<double>(dt);
     }
-    if (!(all_starved ? runs(place) : works(place))) continue;
-    const double each = static_cast<double>(dt) * part_of(place);
+    const bool ended = nobody_runs && place.ended && place.gate.gated;
+    if (!ended && !(all_starved ? runs(place) : works(place))) continue;
+    const double each = static_cast<double>(dt) * (ended ? 0.5 : part_of(place));
     place.account.used_ns += static_cast<std::uint64_t>(each);
     used_ns_ += static_cast<std::uint64_t>(each);
     place.virtual_ns += each / part(place.terms.share);
@@ -281,9 +286,13 @@ void GpuSchedule::choose_gated(std::uint64_t now) {
   }
 }
 
+bool GpuSchedule::stalled(const Place& place) const {
+  return place.seen.running && now_ - place.moved_at >= tuning_.stall_ns;
+}
+
 bool GpuSchedule::contends(const Place& place) const {
   return place.used && place.gate.gated && place.seen.wants && !place.throttled &&
-         place.excused_until <= now_;
+         place.excused_until <= now_ && !stalled(place);
 }
 
 bool GpuSchedule::backlogged(const Place& place) const {
@@ -362,7 +371,8 @@ bool GpuSchedule::may_open(Place& place, std::uint64_t now) const {
   if (place.gate.open || !place.seen.wants || over_mps()) return true;
   if (place.due_since == 0) place.due_since = now;
   const bool others_run = std::any_of(seats_.begin(), seats_.end(), [&](const Place& other) {
-    return other.used && &other != &place && other.seen.running && !other.seen.starved;
+    return other.used && &other != &place && other.seen.running && !other.seen.starved &&
+           !stalled(other);
   });
   return !others_run || now - place.due_since >= tuning_.drain_ns;
 }

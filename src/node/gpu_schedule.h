@@ -8,12 +8,13 @@
 // order of virtual time (charged time / share); a turn is a part of a cycle in proportion to the
 // share, and ends early when its tenant has nothing more to run; what it missed it gets later. A
 // turn is paid for whether it is used or not: what tenants say about themselves may be a lie, and
-// none may keep the others off the GPU for nothing. A latency-class tenant with credit left runs at
-// once and alone. A cap is a bucket of GPU time that may go into debt. Gates of those who want
-// nothing stay open, so that the first to come does not wait. Over MPS tenants run at the same
-// time, each on its part of the multiprocessors; a cap closes gates only when several processes of
-// a tenant use that part several times over, and the latency class runs alone, on all of them,
-// while it has credit.
+// none may keep the others off the GPU for nothing. One whose batch does not end for a second has
+// no more turns until it does: it hangs, or its kernel is so long that no gate stops it. A
+// latency-class tenant with credit left runs at once and alone. A cap is a bucket of GPU time that
+// may go into debt. Gates of those who want nothing stay open, so that the first to come does not
+// wait. Over MPS tenants run at the same time, each on its part of the multiprocessors; a cap
+// closes gates only when several processes of a tenant use that part several times over, and the
+// latency class runs alone, on all of them, while it has credit.
 //
 // One instance per GPU, used by one thread. No clock, no I/O.
 #pragma once
@@ -51,6 +52,7 @@ class GpuSchedule {
     bool held = false;     // one stream stands at the gate with nothing of it past it
     bool starved = false;  // runs a batch that the CPU is still filling, with nothing behind it
     std::uint32_t processes = 0;  // how many of its processes run
+    std::uint32_t finished = 0;   // counts its batches on; wraps
     friend bool operator==(const Seen&, const Seen&) = default;
   };
 
@@ -84,7 +86,8 @@ class GpuSchedule {
     std::uint64_t pulse_ns = 200'000;       // and is let through for so long
     std::uint64_t patience_ns = 3'000'000;  // a lease that nobody uses is taken back after this
     std::uint64_t first_patience_ns = 50'000'000;
-    std::uint64_t idle_ns = 5'000'000'000;  // after this the others run without gates
+    std::uint64_t stall_ns = 1'000'000'000;  // no batch finished for so long: has no more turns
+    std::uint64_t idle_ns = 5'000'000'000;   // after this the others run without gates
     std::uint64_t poll_ns = 20'000;
     std::uint64_t calm_poll_ns = 100'000;
   };
@@ -124,6 +127,7 @@ class GpuSchedule {
     SliceTerms terms;
     Seen seen;
     bool runs = false;
+    bool ended = false;  // ran at the step before
     bool contends = false;
     bool has_run = false;  // since it was gated
     Gate gate;
@@ -145,6 +149,7 @@ class GpuSchedule {
     std::uint64_t stuck_since = 0;  // closed, runs on, and another stream of it stands at the gate
     std::uint64_t excused_until = 0;  // did not use its leases: is passed over until then
     std::uint64_t excuse_ns = 0;
+    std::uint64_t moved_at = 0;                 // when it last finished a batch, or ran none
     std::optional<std::uint64_t> stands_since;  // at its closed gate with work
   };
 
@@ -168,6 +173,7 @@ class GpuSchedule {
 
   [[nodiscard]] double behind_others(const Place& place) const;
   [[nodiscard]] bool stands_in_the_way(const Place& place) const;
+  [[nodiscard]] bool stalled(const Place& place) const;
   [[nodiscard]] bool contends(const Place& place) const;
   [[nodiscard]] bool backlogged(const Place& place) const;
   [[nodiscard]] bool first_class(const Place& place) const;

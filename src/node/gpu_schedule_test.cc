@@ -257,6 +257,27 @@ TEST(GpuSchedule, ATenantInTroubleDelaysTheNextByItsLeaseAndTenMilliseconds) {
   }
 }
 
+// Its process is stopped, or its kernel hangs: the other loses a second, and after it nothing.
+TEST(GpuSchedule, ATenantWhoseBatchDoesNotEndHasNoMoreTurnsUntilItDoes) {
+  GpuModel gpu;
+  const auto troubled = gpu.add(kGraphs, share(500));
+  const auto other = gpu.add(kGraphs, share(500));
+  gpu.run(2 * kSecond);
+  gpu.tenants[troubled].passed = true;
+  gpu.tenants[troubled].program.hangs = true;
+  gpu.run(2 * kSecond);
+  gpu.mark();
+  gpu.run(kSecond);
+  EXPECT_GE(gpu.share(other), 999);
+  EXPECT_TRUE(gpu.schedule.gate(gpu.tenants[other].seat).open);
+
+  gpu.tenants[troubled].program.hangs = false;
+  gpu.run(kSecond);
+  gpu.mark();
+  gpu.run(kSecond);
+  EXPECT_NEAR(gpu.share(troubled), 500, 2 * kPoint);
+}
+
 TEST(GpuSchedule, OneThatRunsForEverAndOneThatStandsForEverAreNoWall) {
   GpuSchedule schedule;
   const auto runs = schedule.add(share(300));
@@ -277,7 +298,8 @@ TEST(GpuSchedule, OneThatRunsForEverAndOneThatStandsForEverAreNoWall) {
                   .running = open,
                   .waiting = true,
                   .held = !open,
-                  .processes = open ? 1u : 0u};
+                  .processes = open ? 1u : 0u,
+                  .finished = static_cast<std::uint32_t>(now / kStep)};
     schedule.step(now, seen);
   }
   EXPECT_LE(longest, 100 * kMs);
@@ -365,7 +387,8 @@ TEST(GpuSchedule, OverMpsALatencyTenantThatSpentItsCreditStandsWhileOthersWant) 
                                .running = open,
                                .waiting = true,
                                .held = !open,
-                               .processes = open ? 1u : 0u};
+                               .processes = open ? 1u : 0u,
+                               .finished = static_cast<std::uint32_t>(now / kStep)};
     };
     const std::vector<GpuSchedule::Seen> seen = {busy(service), busy(training)};
     open_ns += schedule.gate(service).open ? kStep : 0;
@@ -382,7 +405,7 @@ TEST(GpuSchedule, ACapCountsMoreWhileTheGpuIsFasterThanUnderFullLoad) {
   schedule.set_pace(1.25);
   std::uint64_t now = kMs;
   std::uint64_t open_ns = 0;
-  constexpr std::uint64_t kStep = kMs / 10;
+  constexpr std::uint64_t kStep = kMs / 50;
   for (; now < 5'000 * kMs; now += kStep) {
     const bool open = schedule.gate(seat).open;
     open_ns += open ? kStep : 0;

@@ -5,6 +5,9 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <map>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 
@@ -27,9 +30,8 @@
 namespace divvy::testing {
 namespace {
 
-constexpr std::uint64_t kStepNs = 200'000;
-// Programs have tens of milliseconds of work queued, so they are not looked at after every step.
-constexpr std::uint64_t kStepsBetweenLooks = 8;
+// No part of the lengths of the loads' kernels: what ends between two steps ends anywhere there.
+constexpr std::uint64_t kStepNs = 160'000;
 constexpr std::chrono::seconds kPatience{30};
 
 std::string config(int gpus) {
@@ -63,7 +65,7 @@ bool waits(const simgpu::ProcessSlot& slot) {
 // twice, by the clock on the wall. Seen from outside, by what the kernel tells of it.
 class Watcher {
  public:
-  explicit Watcher(pid_t pid) {
+  explicit Watcher(pid_t pid) : pid_(pid) {
     std::error_code gone;
     const std::filesystem::path threads = "/proc/" + std::to_string(pid) + "/task";
     for (const auto& thread : std::filesystem::directory_iterator(threads, gone)) {
@@ -73,6 +75,9 @@ class Watcher {
       if (!main && name != "simgpu") folder_ = thread.path();
     }
   }
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] bool found() const { return !folder_.empty(); }
 
   // It looks again and again while a batch is open, and waits without an end while none is; or for
   // the GPU, where the queue that it writes the end of a batch into is full.
@@ -97,6 +102,7 @@ class Watcher {
   }
 
  private:
+  pid_t pid_;
   std::filesystem::path folder_;
 };
 
@@ -149,6 +155,7 @@ struct ClockedHouse::Parts {
   std::unique_ptr<node::Tenants> tenants;
   std::unique_ptr<api::NodeRoutes> routes;
   std::unique_ptr<net::HttpServer> server;
+  std::map<std::size_t, std::optional<Watcher>> watchers;  // by the place of its process
 };
 
 ClockedHouse::ClockedHouse(int gpu_count) : House(config(gpu_count)) {
@@ -162,40 +169,53 @@ ClockedHouse::ClockedHouse(int gpu_count) : House(config(gpu_count)) {
 
 ClockedHouse::~ClockedHouse() = default;
 
-void ClockedHouse::wait_for_programs() {
+namespace {
+
+// Waits for what process `pid` will do as soon as it is given a core.
+void wait_for(pid_t pid, const std::function<bool()>& done) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  const auto wait = [&deadline](pid_t pid, const auto& done) {
-    while (!done()) {
-      if (std::chrono::steady_clock::now() > deadline) {
-        throw std::runtime_error("process " + std::to_string(pid) + " never waits");
-      }
-      std::this_thread::yield();
+  while (!done()) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      throw std::runtime_error("process " + std::to_string(pid) + " never waits");
     }
-  };
+    std::this_thread::yield();
+  }
+}
+
+}  // namespace
+
+void ClockedHouse::wait_for_programs() {
+  for (const simgpu::ProcessSlot& slot : gpus().shared().slot) {
+    if (slot.state.load() == 0) continue;
+    wait_for(slot.pid, [&slot] { return slot.state.load() == 0 || waits(slot); });
+  }
+}
+
+void ClockedHouse::wait_for_watchers() {
   struct Looking {
-    pid_t pid;
-    Watcher watcher;
+    const Watcher& watcher;
     std::uint64_t looks;
   };
   std::vector<Looking> looking;
-  for (const simgpu::ProcessSlot& slot : gpus().shared().slot) {
+  for (std::size_t i = 0; i < std::size(gpus().shared().slot); ++i) {
+    const simgpu::ProcessSlot& slot = gpus().shared().slot[i];
     if (slot.state.load() == 0) continue;
-    wait(slot.pid, [&slot] { return slot.state.load() == 0 || waits(slot); });
-    Watcher watcher(slot.pid);
-    if (!watcher.has_nothing_to_look_at()) looking.push_back({slot.pid, watcher, watcher.looks()});
+    std::optional<Watcher>& watcher = parts_->watchers[i];
+    if (!watcher || watcher->pid() != slot.pid || !watcher->found()) watcher.emplace(slot.pid);
+    if (!watcher->has_nothing_to_look_at()) looking.push_back({*watcher, watcher->looks()});
   }
   // All at once: two looks of each take as long as those of one.
   for (const Looking& one : looking) {
-    wait(one.pid, [&one] {
+    wait_for(one.watcher.pid(), [&one] {
       return one.watcher.has_nothing_to_look_at() || one.watcher.looks() >= one.looks + 2;
     });
   }
 }
 
 void ClockedHouse::advance(std::uint64_t ns) {
-  std::uint64_t steps = 0;
   for (std::uint64_t passed = 0; passed < ns; passed += kStepNs) {
-    if (steps++ % kStepsBetweenLooks == 0) wait_for_programs();
+    wait_for_programs();
+    wait_for_watchers();
     std::string error;
     if (!simgpu::advance_manual_clock(gpus(), kStepNs, &error)) throw std::runtime_error(error);
     parts_->arbiter.step();

@@ -26,6 +26,7 @@ class ClockedHouse : public House {
 
  private:
   void wait_for_programs();
+  void wait_for_watchers();
 
   struct Parts;
   std::unique_ptr<Parts> parts_;

@@ -45,7 +45,7 @@ struct Load {
   CUfunction medium;
   CUfunction large;
   CUstream stream[2];
-  CUgraphExec graph;
+  CUgraphExec graph[2];  // one for each stream: one that is in both would make them wait in turn
   CUdeviceptr memory;
   std::deque<CUevent> ahead;
 
@@ -86,7 +86,7 @@ Load prepare() {
   MUST(cuStreamBeginCapture_v2(load.stream[0], CU_STREAM_CAPTURE_MODE_GLOBAL));
   for (int i = 0; i < 20; ++i) load.launch(load.medium, load.stream[0]);
   MUST(cuStreamEndCapture(load.stream[0], &graph));
-  MUST(cuGraphInstantiateWithFlags(&load.graph, graph, 0));
+  for (CUgraphExec& exec : load.graph) MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
   return load;
 }
 
@@ -126,13 +126,13 @@ void step(Load& load, const std::string& kind, uint64_t round) {
     return load.stay_near(2);
   }
   if (kind == "graph") {
-    MUST(cuGraphLaunch(load.graph, load.stream[0]));
+    MUST(cuGraphLaunch(load.graph[0], load.stream[0]));
     return load.stay_near(16);
   }
   if (kind == "mixed") {
     for (int i = 0; i < 32; ++i) load.launch(load.small, load.stream[i % 2]);
     if (round % 8 == 0) load.launch(load.large, load.stream[0]);
-    MUST(cuGraphLaunch(load.graph, load.stream[round % 2]));
+    MUST(cuGraphLaunch(load.graph[round % 2], load.stream[round % 2]));
     MUST(cuMemsetD32Async(load.memory, 7, 1 << 20, load.stream[1]));
     return load.stay_near(4);
   }
@@ -141,7 +141,7 @@ void step(Load& load, const std::string& kind, uint64_t round) {
     return load.stay_near(64);
   }
   if (kind == "request") {
-    MUST(cuGraphLaunch(load.graph, load.stream[0]));
+    MUST(cuGraphLaunch(load.graph[0], load.stream[0]));
     MUST(cuStreamSynchronize(load.stream[0]));
     const timespec pause{0, 3'000'000};
     nanosleep(&pause, nullptr);
