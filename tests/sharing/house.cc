@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -173,6 +174,21 @@ std::uint64_t House::gpu_ns(pid_t pid) {
 std::uint64_t House::gpu_bytes(int gpu) {
   state_->reap();
   return state_->used_bytes(gpu);
+}
+
+void House::stop(const Tenant& tenant) {
+  const simgpu::Locked nobody_else(gpus().gpu(0).lock);
+  tenant.send(SIGSTOP);
+  const std::filesystem::path threads = "/proc/" + std::to_string(tenant.pid()) + "/task";
+  const auto stopped = [](const std::filesystem::directory_entry& thread) {
+    std::string line;
+    std::getline(std::ifstream(thread.path() / "stat"), line);
+    return line.find(") T ") != std::string::npos;
+  };
+  if (!eventually(
+          [&] { return std::all_of(std::filesystem::directory_iterator(threads), {}, stopped); })) {
+    throw std::runtime_error("process " + std::to_string(tenant.pid()) + " does not stop");
+  }
 }
 
 bool House::eventually(const std::function<bool()>& condition) {

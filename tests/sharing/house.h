@@ -56,6 +56,10 @@ class House {
   // Runs a command to its end; its output.
   std::string output_of(const std::string& command, int* status = nullptr);
 
+  // Stops a tenant outside the simulated driver. What the driver guards by a lock in shared memory
+  // a real one guards in the kernel, where nobody is stopped.
+  void stop(const Tenant& tenant);
+
   // Names of all tenants, in order, each followed by a blank.
   [[nodiscard]] std::string tenant_names();
 

@@ -36,7 +36,7 @@ TEST(Isolation, ATenantThatIsStoppedDoesNotHoldUpTheOther) {
   const auto other = house.start("--gpu 0.5 --gpu-mem 4GiB", "graph");
   const auto share = [&] { return shares_over(house, {other.get()}, 0.3)[0]; };
   EXPECT_TRUE(House::eventually([&] { return share() < 600; })) << "they share";
-  stopped->send(SIGSTOP);
+  house.stop(*stopped);
   EXPECT_TRUE(House::eventually([&] { return share() > 900; })) << "it has all";
   stopped->send(SIGCONT);
   EXPECT_TRUE(House::eventually([&] { return share() < 600; })) << "they share again";
