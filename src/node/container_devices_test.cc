@@ -224,6 +224,19 @@ TEST_F(ContainerDevicesTest, KeepsTheFilesOfTheLoadedDriverAcrossAnUpdate) {
   EXPECT_EQ(still, before);
 }
 
+// As on machines that get the driver as a mount: only the linker's cache knows the folder.
+TEST_F(ContainerDevicesTest, OffersADriverInAFolderOfItsOwn) {
+  fs::remove_all(machine_.at("/usr/lib/x86_64-linux-gnu"));
+  const fs::path folder = "/usr/local/nvidia/lib64";
+  machine_.compute_libraries(folder, "580.1");
+  machine_.file("/etc/ld.so.cache", testing::ldcache({{"libcuda.so.1", folder / "libcuda.so.1"}}));
+  ContainerDevices containers = devices();
+  const Status ready = containers.refresh();
+  ASSERT_TRUE(ready.has_value()) << ready.error().message;
+  ASSERT_TRUE(containers.publish(slice("web")).has_value());
+  EXPECT_EQ(read(source(kWebFile, kCuda)), machine_.read(folder / "libcuda.so.580.1"));
+}
+
 TEST_F(ContainerDevicesTest, TakesAFileThatWasReplacedWithinAVersion) {
   ASSERT_TRUE(devices().refresh().has_value());
   machine_.file("/usr/bin/nvidia-smi", "smi, mended");

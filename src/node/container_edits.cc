@@ -15,26 +15,8 @@ std::vector<std::string> socket_options() {
   return {"nosuid", "nodev", "rbind", "rprivate", "noexec"};
 }
 
-// Where programs of the machine look without a cache. 32-bit libraries go only where no 64-bit ones
-// can be: where /usr/lib64 is a link to /usr/lib, one would hide the other.
-std::vector<fs::path> library_folders(Machine machine) {
-  switch (machine) {
-    case Machine::kX86_64:
-      return {"/usr/lib/x86_64-linux-gnu", "/usr/lib64"};
-    case Machine::kAarch64:
-      return {"/usr/lib/aarch64-linux-gnu", "/usr/lib64"};
-    case Machine::kI386:
-      return {"/usr/lib/i386-linux-gnu"};
-    case Machine::kArm:
-      return {"/usr/lib/arm-linux-gnueabihf"};
-    case Machine::kOther:
-      break;
-  }
-  return {};
-}
-
 void mount_library(CdiEdits& edits, const fs::path& file, Machine machine, const fs::path& name) {
-  for (const fs::path& folder : library_folders(machine)) {
+  for (const fs::path& folder : usual_library_folders(machine)) {
     edits.mounts.push_back({file.string(), (folder / name).string(), read_only()});
   }
 }
@@ -82,7 +64,7 @@ CdiEdits simulated_driver_edits(const SimulatedDriver& driver) {
   for (const char* name : {"libcuda.so.1", "libnvidia-ml.so.1"}) {
     mount_library(edits, driver.libraries / name, machine, name);
   }
-  if (const auto folders = library_folders(machine); !folders.empty()) {
+  if (const auto folders = usual_library_folders(machine); !folders.empty()) {
     // `divvy` in the container would look beside itself.
     edits.env.push_back(fmt::format("DIVVY_SIM_LIBRARIES={}", folders.front().string()));
   }

@@ -216,6 +216,22 @@ Result<DriverFiles> find_driver_files(const DriverRoots& roots, DriverUse use) {
   return files;
 }
 
+std::vector<fs::path> usual_library_folders(Machine machine) {
+  switch (machine) {
+    case Machine::kX86_64:
+      return {"/usr/lib/x86_64-linux-gnu", "/usr/lib64"};
+    case Machine::kAarch64:
+      return {"/usr/lib/aarch64-linux-gnu", "/usr/lib64"};
+    case Machine::kI386:
+      return {"/usr/lib/i386-linux-gnu"};
+    case Machine::kArm:
+      return {"/usr/lib/arm-linux-gnueabihf"};
+    case Machine::kOther:
+      break;
+  }
+  return {};
+}
+
 std::vector<fs::path> common_device_files(const RootFolder& host) {
   std::vector<fs::path> result;
   for (const char* device : kCommonDevices) {

@@ -54,6 +54,10 @@ struct DriverFiles {
 // kNotFound when there are no such files: no driver, or one that is being replaced.
 [[nodiscard]] Result<DriverFiles> find_driver_files(const DriverRoots& roots, DriverUse use);
 
+// Where programs of the machine look without a cache. 32-bit libraries go only where no 64-bit ones
+// can be: where /usr/lib64 is a link to /usr/lib, one would hide the other.
+[[nodiscard]] std::vector<std::filesystem::path> usual_library_folders(Machine machine);
+
 // The device files that every GPU needs (/dev/nvidiactl ...), as far as they exist.
 [[nodiscard]] std::vector<std::filesystem::path> common_device_files(const RootFolder& host);
 

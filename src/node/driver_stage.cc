@@ -86,7 +86,9 @@ Status DriverStage::add(const DriverFiles& files) const {
   const fs::path root = root_of(files.version);
   const auto inside = [&root](const fs::path& path) { return root / path.relative_path(); };
   for (const DriverLibrary& library : files.libraries) {
-    DIVVY_CHECK_OK(take_in(library.file, inside(library.inside)));
+    // Wherever they were: there is no linker's cache here that would tell of an odd folder.
+    const fs::path folder = usual_library_folders(library.machine).front() / library.subfolder;
+    DIVVY_CHECK_OK(take_in(library.file, inside(folder / library.file.filename())));
   }
   for (const auto* group : {&files.programs, &files.data}) {
     for (const DriverFile& file : *group) DIVVY_CHECK_OK(take_in(file.file, inside(file.inside)));
