@@ -104,7 +104,8 @@ struct Job {
   friend bool operator==(const Job&, const Job&) = default;
 
   // Changes the state, with a line in the history, if that step is allowed; otherwise changes
-  // nothing.
+  // nothing. What follows from the step follows here, so that nobody forgets it: `started` is set
+  // with running and cleared with starting, `ended` is set with the end, `stopping` ends with it.
   [[nodiscard]] Status become(JobState next, WallTime at, std::string reason);
 };
 
