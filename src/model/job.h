@@ -80,6 +80,7 @@ struct JobMember {
 struct ArrayTask {
   JobId array;  // the first job of the array
   std::uint32_t index = 0;
+  std::uint32_t at_once = 0;  // tasks of the array that run at one time; 0: as many as fit
   friend bool operator==(const ArrayTask&, const ArrayTask&) = default;
 };
 
