@@ -79,7 +79,8 @@ Status run_to_the_end(const ChildPlan& plan) {
   if (failed != 0) return err(ErrorCode::kNotFound, "{} could not be started", words[0]);
   const UniqueFd life(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
   pollfd wait{life.get(), POLLIN, 0};
-  const int ready = ::poll(&wait, 1, static_cast<int>(std::chrono::milliseconds(kPodmanPatience).count()));
+  const int ready =
+      ::poll(&wait, 1, static_cast<int>(std::chrono::milliseconds(kPodmanPatience).count()));
   if (ready != 1) ::kill(child, SIGKILL);
   int status = -1;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {

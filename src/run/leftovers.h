@@ -1,5 +1,5 @@
-// The end of a member whose shepherd is gone without a last word: everything of it that still runs is
-// killed, its container and control groups are removed, and the last word is written in the
+// The end of a member whose shepherd is gone without a last word: everything of it that still runs
+// is killed, its container and control groups are removed, and the last word is written in the
 // shepherd's place. Called by the daemon, from any thread; waits for processes to die.
 #pragma once
 

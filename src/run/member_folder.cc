@@ -37,7 +37,9 @@ Result<MemberFolder> MemberFolder::create(const fs::path& members, const MemberK
     return err(ErrorCode::kIo, "{} could not be made: {}", path.string(), std::strerror(errno));
   }
   ::chmod(path.c_str(), 0711);  // Whatever the umask
-  return open(members, key);
+  DIVVY_TRY(folder, open(members, key));
+  DIVVY_CHECK_OK(folder.make_lock());
+  return folder;
 }
 
 Result<MemberFolder> MemberFolder::open(const fs::path& members, const MemberKey& key) {
@@ -91,8 +93,16 @@ Result<Ending> MemberFolder::ending() const {
   return parse_ending(text);
 }
 
+Status MemberFolder::make_lock() const {
+  const UniqueFd file(::openat(fd(), kLock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (file) return {};
+  return err(ErrorCode::kIo, "the lock in {} could not be made: {}", path_.string(),
+             std::strerror(errno));
+}
+
 Result<UniqueFd> MemberFolder::lock(int operation) const {
-  UniqueFd file(::openat(fd(), kLock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  // Not made here: a shepherd that comes so late that its folder is being removed finds none.
+  UniqueFd file(::openat(fd(), kLock, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   if (!file) {
     return err(ErrorCode::kIo, "the lock in {} could not be opened: {}", path_.string(),
                std::strerror(errno));
@@ -105,10 +115,16 @@ Result<UniqueFd> MemberFolder::lock(int operation) const {
   return file;
 }
 
-Result<UniqueFd> MemberFolder::try_lock() const { return lock(LOCK_EX | LOCK_NB); }
+Result<UniqueFd> MemberFolder::try_lock() const {
+  // Whoever made the folder may have been killed before it made the lock.
+  DIVVY_CHECK_OK(make_lock());
+  return lock(LOCK_EX | LOCK_NB);
+}
 Result<UniqueFd> MemberFolder::lock() const { return lock(LOCK_EX); }
 
 Status MemberFolder::remove() const {
+  // Held to the end, so that a shepherd that waits for it finds nothing when it has it.
+  const auto held = lock();
   // The last word goes last: a folder that is half removed must not look like one that was lost.
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(path_, code)) {

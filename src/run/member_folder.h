@@ -51,12 +51,13 @@ class MemberFolder {
   // Waits for whoever has it.
   [[nodiscard]] Result<UniqueFd> lock() const;
 
-  // The folder and everything in it.
+  // The folder and everything in it. Only of a member with a last word.
   [[nodiscard]] Status remove() const;
 
  private:
   MemberFolder(UniqueFd fd, std::filesystem::path path, MemberKey key)
       : fd_(std::move(fd)), path_(std::move(path)), key_(key) {}
+  [[nodiscard]] Status make_lock() const;
   [[nodiscard]] Result<UniqueFd> lock(int operation) const;
 
   UniqueFd fd_;

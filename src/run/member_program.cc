@@ -44,20 +44,20 @@ class PlainProgram final : public MemberProgram {
     plan.environment["PATH"] = "/usr/bin:/bin";
     const fs::path path = request.path;
     const fs::path last = path.has_filename() ? path.filename() : path.parent_path().filename();
-    const fs::path above = path.has_filename() ? path.parent_path() : path.parent_path().parent_path();
+    const fs::path above =
+        path.has_filename() ? path.parent_path() : path.parent_path().parent_path();
     if (!request.out) {
       plan.words = {"tar", "--extract", "--file", "-", "--directory", request.path};
     } else if (last.empty()) {
       plan.words = {"tar", "--create", "--file", "-", "--directory", "/", "."};
     } else {
-      plan.words = {"tar",         "--create", "--file", "-", "--directory", above.string(), "--",
-                    last.string()};
+      plan.words = {"tar",         "--create",     "--file", "-",
+                    "--directory", above.string(), "--",     last.string()};
     }
     return plan;
   }
 
-  std::optional<ChildPlan> terminate() const override { return std::nullopt; }
-  std::optional<ChildPlan> kill() const override { return std::nullopt; }
+  bool passes_signals_on() const override { return false; }
   std::optional<ChildPlan> freeze(bool /*frozen*/) const override { return std::nullopt; }
   std::optional<ChildPlan> ask_out_of_memory() const override { return std::nullopt; }
   std::optional<ChildPlan> remove() const override { return std::nullopt; }
@@ -95,9 +95,9 @@ class PodmanProgram final : public MemberProgram {
   }
 
   ChildPlan exec(const ExecRequest& request) const override {
-    return as_podman(podman_exec(podman_, {request.command, request.environment,
-                                           request.working_directory,
-                                           request.terminal.has_value()}));
+    return as_podman(
+        podman_exec(podman_, {request.command, request.environment, request.working_directory,
+                              request.terminal.has_value()}));
   }
 
   ChildPlan copy(const CopyRequest& request) const override {
@@ -105,12 +105,7 @@ class PodmanProgram final : public MemberProgram {
                                  : podman_copy_in(podman_, request.path));
   }
 
-  std::optional<ChildPlan> terminate() const override {
-    return as_podman(podman_signal(podman_, "TERM"));
-  }
-  std::optional<ChildPlan> kill() const override {
-    return as_podman(podman_signal(podman_, "KILL"));
-  }
+  bool passes_signals_on() const override { return true; }
   std::optional<ChildPlan> freeze(bool frozen) const override {
     return as_podman(podman_pause(podman_, frozen));
   }

@@ -1,6 +1,6 @@
-// How a member's programs are called: as plain processes of the machine, or through podman. What the
-// shepherd starts, to begin, to signal, to enter and to clean up. Used by a shepherd, in its only
-// thread, and by whoever ends what a lost one left.
+// How a member's programs are called: as plain processes of the machine, or through podman. What
+// the shepherd starts, to begin, to signal, to enter and to clean up. Used by a shepherd, in its
+// only thread, and by whoever ends what a lost one left.
 #pragma once
 
 #include <memory>
@@ -25,10 +25,9 @@ class MemberProgram {
   [[nodiscard]] virtual ChildPlan exec(const ExecRequest& request) const = 0;
   [[nodiscard]] virtual ChildPlan copy(const CopyRequest& request) const = 0;
 
-  // What asks the member to end, kills it, or lets it stand still; nothing: signals to all its
-  // processes do.
-  [[nodiscard]] virtual std::optional<ChildPlan> terminate() const = 0;
-  [[nodiscard]] virtual std::optional<ChildPlan> kill() const = 0;
+  // It passes SIGTERM on to those that it stands for; otherwise all get it.
+  [[nodiscard]] virtual bool passes_signals_on() const = 0;
+  // What lets the member stand still or go on; nothing: its control group or a signal does.
   [[nodiscard]] virtual std::optional<ChildPlan> freeze(bool frozen) const = 0;
 
   // Prints "true" when its memory ran out; nothing: the control group knows.

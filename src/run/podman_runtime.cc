@@ -145,10 +145,6 @@ Words podman_exec(const PodmanMember& podman, const ContainerExec& exec) {
   return words;
 }
 
-Words podman_signal(const PodmanMember& podman, std::string_view signal) {
-  return command(podman, {"kill", "--signal", std::string(signal), podman.name});
-}
-
 Words podman_pause(const PodmanMember& podman, bool paused) {
   return command(podman, {paused ? "pause" : "unpause", podman.name});
 }

@@ -45,7 +45,6 @@ struct ContainerExec {
 };
 [[nodiscard]] Words podman_exec(const PodmanMember& podman, const ContainerExec& exec);
 
-[[nodiscard]] Words podman_signal(const PodmanMember& podman, std::string_view signal);
 [[nodiscard]] Words podman_pause(const PodmanMember& podman, bool paused);
 // Prints "true" when the kernel has ended it because its memory ran out.
 [[nodiscard]] Words podman_ask_out_of_memory(const PodmanMember& podman);
