@@ -45,6 +45,8 @@ struct Ask {
   // No process stands behind it: the slice stays until it is released, and containers get it by
   // its name.
   bool held = false;
+  // Exactly these, instead of what would be found for the request: somebody else has placed it.
+  std::vector<model::Slice> slices = {};
 };
 
 struct Grant {
