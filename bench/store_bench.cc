@@ -31,17 +31,21 @@ class Folder {
   std::filesystem::path path_;
 };
 
-Submission submission() {
-  model::JobSpec spec(model::Request::parse("0.3").value());
-  spec.name = "train";
-  spec.command = {"python", "train.py", "--epochs", "3", "--data", "/data/imagenet"};
-  spec.environment = {{"EPOCHS", "3"}, {"DATA", "/data/imagenet"}};
-  return {.owner = "ada",
-          .spec = std::move(spec),
-          .at = WallTime(std::chrono::seconds(1)),
-          .reason = "submitted by ada",
-          .key = {},
-          .fingerprint = {}};
+Submission submission(std::uint32_t count = 1) {
+  const auto make = [count](model::JobId first) {
+    model::JobSpec spec(model::Request::parse("0.3").value());
+    spec.name = "train";
+    spec.command = {"python", "train.py", "--epochs", "3", "--data", "/data/imagenet"};
+    spec.environment = {{"EPOCHS", "3"}, {"DATA", "/data/imagenet"}};
+    const WallTime now(std::chrono::seconds(1));
+    std::vector<model::Job> jobs;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      jobs.emplace_back(model::JobId(first.value() + i), "ada", spec, now)
+          .history.push_back({now, model::JobState::kQueued, "submitted"});
+    }
+    return jobs;
+  };
+  return {.owner = "ada", .at = {}, .make = make, .key = {}, .fingerprint = {}};
 }
 
 void submit_one(Database& database) {
@@ -72,10 +76,8 @@ void durable_submits(benchmark::State& state) {
 BENCHMARK(durable_submits)->Threads(1)->Threads(8)->Threads(64)->UseRealTime();
 
 void fill(Database& database, std::uint32_t jobs) {
-  Submission many = submission();
-  many.spec.array = model::ArraySpec{.first = 1, .last = jobs};
-  const Status done = database.commit([&many](Connection& connection) -> Status {
-    DIVVY_CHECK_OK(submit(connection, many));
+  const Status done = database.commit([jobs](Connection& connection) -> Status {
+    DIVVY_CHECK_OK(submit(connection, submission(jobs)));
     return {};
   });
   DIVVY_CHECK(done.has_value());

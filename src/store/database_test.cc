@@ -22,12 +22,7 @@ class DatabaseTest : public TableTest {
  protected:
   void submit_one() const {
     commit([](Connection& connection) -> Status {
-      DIVVY_CHECK_OK(submit(connection, {.owner = "ada",
-                                         .spec = test_spec(),
-                                         .at = at_second(1),
-                                         .reason = "submitted",
-                                         .key = {},
-                                         .fingerprint = {}}));
+      DIVVY_CHECK_OK(submit(connection, test_submission()));
       return {};
     });
   }

@@ -34,12 +34,7 @@ struct Acknowledged {
       for (;;) {
         std::optional<model::Job> job;
         const Status submitted = (*database)->commit([&](Connection& connection) -> Status {
-          DIVVY_TRY(done, submit(connection, {.owner = "ada",
-                                              .spec = test_spec(),
-                                              .at = at_second(1),
-                                              .reason = "submitted",
-                                              .key = {},
-                                              .fingerprint = {}}));
+          DIVVY_TRY(done, submit(connection, test_submission()));
           job = done.jobs.front();
           return {};
         });

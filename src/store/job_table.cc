@@ -237,6 +237,22 @@ Result<std::vector<Job>> JobTable::unfinished() {
   }
 }
 
+Result<std::vector<JobOutcome>> JobTable::outcomes(JobId id) {
+  DIVVY_TRY(query, connection_.prepare("SELECT id, array_job, state FROM jobs WHERE id = ?1 OR "
+                                       "array_job = ?1 ORDER BY id"));
+  query.add(signed_id(id));
+  std::vector<JobOutcome> outcomes;
+  for (;;) {
+    DIVVY_TRY(row, query.step());
+    if (!row) return outcomes;
+    JobOutcome& outcome = outcomes.emplace_back();
+    outcome.id = JobId(static_cast<std::uint64_t>(query.integer(0)));
+    if (!query.is_null(1)) outcome.array = JobId(static_cast<std::uint64_t>(query.integer(1)));
+    DIVVY_TRY(state, model::parse_job_state(query.text(2)));
+    outcome.state = state;
+  }
+}
+
 Result<std::vector<JobAttempt>> JobTable::attempts(JobId id) {
   DIVVY_TRY(query, connection_.prepare("SELECT DISTINCT attempt FROM job_members WHERE job = ? "
                                        "ORDER BY attempt"));

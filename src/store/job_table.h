@@ -42,6 +42,14 @@ struct JobAttempt {
   friend bool operator==(const JobAttempt&, const JobAttempt&) = default;
 };
 
+// What became of a job, as far as others wait for it.
+struct JobOutcome {
+  model::JobId id;
+  std::optional<model::JobId> array;  // the first job of its array
+  model::JobState state = model::JobState::kQueued;
+  friend bool operator==(const JobOutcome&, const JobOutcome&) = default;
+};
+
 class JobTable {
  public:
   // The connection outlives it.
@@ -59,6 +67,8 @@ class JobTable {
   [[nodiscard]] Result<JobPage> list(const JobFilter& filter);
   // What a daemon that comes back has to know, oldest first.
   [[nodiscard]] Result<std::vector<model::Job>> unfinished();
+  // Of one job; where it is the first of an array, of all its tasks.
+  [[nodiscard]] Result<std::vector<JobOutcome>> outcomes(model::JobId id);
   // With their members, oldest first; the last is the one of the job itself.
   [[nodiscard]] Result<std::vector<JobAttempt>> attempts(model::JobId id);
   [[nodiscard]] Result<std::map<model::JobState, std::uint64_t>> counts();

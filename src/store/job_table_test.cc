@@ -199,6 +199,26 @@ TEST_F(JobTableTest, ADaemonThatComesBackFindsWhatIsNotFinished) {
   EXPECT_EQ(ids, (Ids{2, 3, 5, 6, 7}));
 }
 
+TEST_F(JobTableTest, SaysWhatBecameOfAJobOrOfAllTasksOfAnArray) {
+  Job job = test_job(1);
+  job.state = JobState::kFailed;
+  insert(job);
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    job = test_job(2 + i);
+    job.task = model::ArrayTask{.array = JobId(2), .index = i};
+    insert(job);
+  }
+  const auto outcomes = [this](std::uint64_t id) {
+    return read([id](Connection& connection) { return JobTable(connection).outcomes(JobId(id)); });
+  };
+  using Outcomes = std::vector<JobOutcome>;
+  EXPECT_EQ(outcomes(1), (Outcomes{{JobId(1), {}, JobState::kFailed}}));
+  EXPECT_EQ(outcomes(2), (Outcomes{{JobId(2), JobId(2), JobState::kQueued},
+                                   {JobId(3), JobId(2), JobState::kQueued}}));
+  EXPECT_EQ(outcomes(3), (Outcomes{{JobId(3), JobId(2), JobState::kQueued}}));
+  EXPECT_EQ(outcomes(9), Outcomes{});
+}
+
 TEST_F(JobTableTest, PrunesOnlyWhatHasEndedBefore) {
   for (std::uint64_t id = 1; id <= 4; ++id) {
     Job job = test_job(id);

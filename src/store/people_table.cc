@@ -43,7 +43,7 @@ Status PeopleTable::add(const Person& person) {
                                            ") VALUES (?, ?, ?, ?, ?)"));
   insertion.add(person.name).add(to_string(person.role)).add(signed_uid(person.uid));
   insertion.add(person.created).add(person.disabled);
-  const Status done = insertion.run();
+  Status done = insertion.run();
   if (!done && done.error().code == ErrorCode::kAlreadyExists) {
     return err(ErrorCode::kAlreadyExists, "there is a user {}, or one with its uid, already",
                person.name);

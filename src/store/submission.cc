@@ -1,5 +1,6 @@
 #include "store/submission.h"
 
+#include "base/check.h"
 #include "model/job_document.h"
 #include "store/job_table.h"
 
@@ -9,17 +10,17 @@ namespace {
 using model::Job;
 using model::JobId;
 
-// Every task has its own copy of what was submitted; a large one many times is a way to fill a
-// disk.
+// Every task of an array has its own copy of what was submitted; a large one many times is a way to
+// fill a disk.
 constexpr std::size_t kLargestArray = 64U << 20U;
 
-Status check_size(const model::JobSpec& spec) {
-  if (!spec.array) return {};
-  const std::size_t size = model::write_job_spec(spec).size();
-  if (size <= kLargestArray / spec.array->tasks()) return {};
+Status check_size(const std::vector<Job>& jobs) {
+  if (jobs.size() == 1) return {};
+  const std::size_t size = model::write_job_spec(jobs.front().spec).size();
+  if (size <= kLargestArray / jobs.size()) return {};
   return err(ErrorCode::kOutOfRange,
              "array: {} tasks of {} bytes each are too much; put what is large into a file",
-             spec.array->tasks(), size);
+             jobs.size(), size);
 }
 
 // The jobs of the first time, or nothing when the key is new.
@@ -58,23 +59,6 @@ Status check_dependencies(Connection& connection, const model::JobSpec& spec) {
   return {};
 }
 
-std::vector<Job> make_jobs(const Submission& submission, JobId first) {
-  std::vector<Job> jobs;
-  const auto& array = submission.spec.array;
-  const std::uint32_t count = array ? array->tasks() : 1;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    Job& job = jobs.emplace_back(JobId(first.value() + i), submission.owner, submission.spec,
-                                 submission.at);
-    if (array) {
-      job.spec.array.reset();
-      job.task = model::ArrayTask{
-          .array = first, .index = array->first + i * array->step, .at_once = array->at_once};
-    }
-    job.history.push_back({submission.at, job.state, submission.reason});
-  }
-  return jobs;
-}
-
 Status remember_key(Connection& connection, const Submission& submission, JobId first,
                     std::size_t count) {
   DIVVY_TRY(insertion,
@@ -95,11 +79,12 @@ Result<Submitted> submit(Connection& connection, const Submission& submission) {
     DIVVY_TRY(before, find_key(connection, submission));
     if (before) return *std::move(before);
   }
-  DIVVY_CHECK_OK(check_size(submission.spec));
-  DIVVY_CHECK_OK(check_dependencies(connection, submission.spec));
   JobTable table(connection);
   DIVVY_TRY(first, table.next_id());
-  Submitted submitted{.jobs = make_jobs(submission, first), .repeated = false};
+  Submitted submitted{.jobs = submission.make(first), .repeated = false};
+  DIVVY_CHECK(!submitted.jobs.empty(), "nothing was submitted");
+  DIVVY_CHECK_OK(check_size(submitted.jobs));
+  DIVVY_CHECK_OK(check_dependencies(connection, submitted.jobs.front().spec));
   for (const Job& job : submitted.jobs) DIVVY_CHECK_OK(table.insert(job));
   if (submission.key) {
     DIVVY_CHECK_OK(remember_key(connection, submission, first, submitted.jobs.size()));

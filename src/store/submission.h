@@ -1,8 +1,9 @@
-// What is submitted becomes jobs, once: an array becomes its tasks, and a request that came twice
-// with one key (the answer to the first was lost on the way) gives the jobs of the first.
-// Called inside a change, so that jobs and key are there together or not at all.
+// What is submitted becomes jobs, once: a request that came twice with one key (the answer to the
+// first was lost on the way) gives the jobs of the first. Called inside a change, so that jobs and
+// key are there together or not at all.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,15 +19,15 @@ struct Submission {
   static constexpr std::size_t kLongestKey = 255;
 
   std::string owner;
-  model::JobSpec spec;  // has passed model::check()
   WallTime at;
-  std::string reason;              // Of the first step: "submitted by ada"
+  // Gives the jobs (one, or those of an array) their numbers, from `first` on without a gap.
+  std::function<std::vector<model::Job>(model::JobId first)> make;
   std::optional<std::string> key;  // The caller's, unique among those of one owner
   std::string fingerprint;         // hash_text() of the request, with a key
 };
 
 struct Submitted {
-  std::vector<model::Job> jobs;  // One; of an array its tasks. As they are now when `repeated`
+  std::vector<model::Job> jobs;  // As they are now when `repeated`
   bool repeated = false;         // Nothing was added: they are from the first time
 };
 

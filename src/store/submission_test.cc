@@ -23,61 +23,46 @@ class SubmissionTest : public TableTest {
   [[nodiscard]] std::size_t jobs() const {
     return read([](Connection& connection) { return JobTable(connection).unfinished(); }).size();
   }
-  static Submission submission(std::optional<std::string> key = {}) {
-    return {.owner = "ada",
-            .spec = test_spec(),
-            .at = at_second(50),
-            .reason = "submitted by ada",
-            .key = std::move(key),
-            .fingerprint = "f"};
+  static Submission submission(std::optional<std::string> key = {}, std::size_t count = 1) {
+    Submission made = test_submission(count);
+    made.key = std::move(key);
+    return made;
+  }
+  // With something changed in every job.
+  template <typename Change>
+  static Submission changed(Submission before, const Change& change) {
+    before.make = [make = before.make, change](model::JobId first) {
+      std::vector<model::Job> jobs = make(first);
+      for (model::Job& job : jobs) change(job);
+      return jobs;
+    };
+    return before;
   }
 };
 
-TEST_F(SubmissionTest, BecomesAJobThatIsQueued) {
-  const auto done = try_submit(submission());
-  ASSERT_TRUE(done.has_value()) << done.error().message;
-  ASSERT_EQ(done->jobs.size(), 1U);
-  const model::Job& job = done->jobs.front();
-  EXPECT_EQ(job.id, model::JobId(1));
-  EXPECT_EQ(job.state, model::JobState::kQueued);
-  EXPECT_EQ(
-      job.history,
-      (std::vector<model::JobStep>{{at_second(50), model::JobState::kQueued, "submitted by ada"}}));
-  EXPECT_EQ(read([](Connection& connection) { return JobTable(connection).find(model::JobId(1)); }),
-            job);
-}
-
-TEST_F(SubmissionTest, AnArrayBecomesItsTasks) {
-  ASSERT_TRUE(try_submit(submission()).has_value());
-  Submission array = submission();
-  array.spec.array = model::ArraySpec{.first = 1, .last = 6, .step = 2, .at_once = 2};
-  const auto done = try_submit(array);
-  ASSERT_TRUE(done.has_value()) << done.error().message;
-  ASSERT_EQ(done->jobs.size(), 3U);
-  for (std::uint32_t i = 0; i < 3; ++i) {
-    const model::Job& job = done->jobs[i];
-    EXPECT_EQ(job.id, model::JobId(2 + i));
-    EXPECT_FALSE(job.spec.array.has_value());
-    EXPECT_EQ(job.task,
-              (model::ArrayTask{.array = model::JobId(2), .index = 1 + 2 * i, .at_once = 2}));
-  }
+TEST_F(SubmissionTest, GetsTheNextNumbers) {
+  const auto one = try_submit(submission());
+  ASSERT_TRUE(one.has_value()) << one.error().message;
+  EXPECT_EQ(one->jobs, (std::vector{test_job(1)}));
+  const auto three = try_submit(submission({}, 3));
+  ASSERT_TRUE(three.has_value()) << three.error().message;
+  EXPECT_EQ(three->jobs, (std::vector{test_job(2), test_job(3), test_job(4)}));
+  EXPECT_EQ(read([](Connection& connection) { return JobTable(connection).unfinished(); }).size(),
+            4U);
 }
 
 TEST_F(SubmissionTest, AHugeArrayOfLargeJobsIsRefused) {
-  Submission array = submission();
-  array.spec.array = model::ArraySpec{.first = 1, .last = 10'000};
-  array.spec.environment["LARGE"] = std::string(100'000, 'x');
-  const auto refused = try_submit(array);
+  const auto refused = try_submit(changed(submission({}, 1000), [](model::Job& job) {
+    job.spec.environment["LARGE"] = std::string(100'000, 'x');
+  }));
   ASSERT_FALSE(refused.has_value());
   EXPECT_TRUE(refused.error().message.starts_with("array: ")) << refused.error().message;
   EXPECT_EQ(jobs(), 0U);
 }
 
 TEST_F(SubmissionTest, TheSameKeyGivesTheJobsOfTheFirstTime) {
-  Submission array = submission("key-1");
-  array.spec.array = model::ArraySpec{.first = 0, .last = 2};
-  const auto first = try_submit(array);
-  const auto second = try_submit(array);
+  const auto first = try_submit(submission("key-1", 3));
+  const auto second = try_submit(submission("key-1", 3));
   ASSERT_TRUE(second.has_value()) << second.error().message;
   EXPECT_FALSE(first->repeated);
   EXPECT_TRUE(second->repeated);
@@ -108,9 +93,9 @@ TEST_F(SubmissionTest, AKeyThatWasForgottenIsNew) {
 }
 
 TEST_F(SubmissionTest, WhatCannotBeTakenLeavesNoKeyBehind) {
-  Submission waiting = submission("key-1");
-  waiting.spec.after = {{model::JobId(9), model::DependencyKind::kEnded}};
-  const auto refused = try_submit(waiting);
+  const auto refused = try_submit(changed(submission("key-1"), [](model::Job& job) {
+    job.spec.after = {{model::JobId(9), model::DependencyKind::kEnded}};
+  }));
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::kNotFound);
   EXPECT_TRUE(refused.error().message.starts_with("after[0].job: ")) << refused.error().message;

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "model/job.h"
 #include "store/database.h"
+#include "store/submission.h"
 
 namespace divvy::store {
 
@@ -66,6 +67,16 @@ inline model::Job test_job(std::uint64_t id) {
   model::Job job(model::JobId(id), "ada", test_spec(), at_second(1000 + static_cast<int>(id)));
   job.history.push_back({job.submitted, model::JobState::kQueued, "submitted"});
   return job;
+}
+
+// `count` jobs like test_job(), in a row.
+inline Submission test_submission(std::size_t count = 1) {
+  const auto make = [count](model::JobId first) {
+    std::vector<model::Job> jobs;
+    for (std::size_t i = 0; i < count; ++i) jobs.push_back(test_job(first.value() + i));
+    return jobs;
+  };
+  return {.owner = "ada", .at = at_second(50), .make = make, .key = {}, .fingerprint = "f"};
 }
 
 }  // namespace divvy::store

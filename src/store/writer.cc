@@ -113,7 +113,7 @@ Status Writer::run_one(const Change& change) {
 
 Status Writer::run_in_savepoint(const Change& change) {
   DIVVY_CHECK_OK(connection_.execute("SAVEPOINT one"));
-  const Status done = run_one(change);
+  Status done = run_one(change);
   if (!done) {
     // After some errors SQLite has taken back everything, savepoints too; commit_together() sees.
     if (connection_.in_transaction()) {
