@@ -161,6 +161,21 @@ place::Request FleetView::request_of(const model::JobSpec& spec) const {
   return request;
 }
 
+Bytes FleetView::least_memory(const model::Request& request) const {
+  std::optional<Bytes> smallest;
+  for (const FleetNode& node : fleet_.nodes) {
+    for (const FleetGpu& gpu : node.gpus) {
+      if (!request.accepts_model(gpu.device.model)) continue;
+      if (gpu.device.memory < request.memory().value_or(Bytes(0))) continue;
+      smallest = smallest ? std::min(*smallest, gpu.device.memory) : gpu.device.memory;
+    }
+  }
+  if (!smallest) return request.memory().value_or(Bytes(0));
+  Bytes all(smallest->count() * request.whole_gpus());
+  if (request.fraction() == Share(0)) return all;
+  return all + request.memory().value_or(portion(*smallest, request.fraction()));
+}
+
 std::vector<model::JobMember> FleetView::members_at(std::span<const place::Spot> spots,
                                                     const model::JobSpec& spec) const {
   std::vector<model::JobMember> members;

@@ -37,6 +37,9 @@ class FleetView {
   // What a job asks, with its GPUs named as placement knows them.
   [[nodiscard]] place::Request request_of(const model::JobSpec& spec) const;
 
+  // What one member takes of GPU memory at least, wherever it goes.
+  [[nodiscard]] Bytes least_memory(const model::Request& request) const;
+
   // Where members are that were placed: by rank, with slices as the node will grant them.
   [[nodiscard]] std::vector<model::JobMember> members_at(std::span<const place::Spot> spots,
                                                          const model::JobSpec& spec) const;

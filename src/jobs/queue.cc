@@ -44,14 +44,21 @@ Result<std::unique_ptr<Queue>> Queue::create(Settings settings) {
 // Everything that was taken on the old fleet is taken on the new one.
 void Queue::resettle() {
   claims_.clear();
-  for (std::size_t i = 0; i < shapes_.size(); ++i) shapes_[i] = fleet_.request_of(shape_specs_[i]);
+  for (Shape& known : shapes_) known = shape(std::move(known.spec));
   for (auto& [id, entry] : jobs_) {
     entry.holdings.clear();
     entry.reservation.reset();
   }
   for (const model::JobId id : active_) hold(*entry(id));
   fleet_.count_others();
-  fleet_.prepare(shapes_);
+  prepare();
+}
+
+// The policy learns what kind of requests come.
+void Queue::prepare() {
+  std::vector<place::Request> requests;
+  for (const Shape& known : shapes_) requests.push_back(known.request);
+  fleet_.prepare(requests);
   prepared_for_ = shapes_.size();
 }
 
@@ -129,8 +136,7 @@ Status Queue::restore(std::vector<model::Job> jobs, std::span<const UsageRow> us
       restop(*entry, entry->job.stopping.value_or(StopReason::kCancelled), now, "");
     }
   }
-  fleet_.prepare(shapes_);
-  prepared_for_ = shapes_.size();
+  prepare();
   return {};
 }
 
@@ -187,10 +193,9 @@ Status Queue::check(const model::JobSpec& spec, const std::string& owner,
       return err(ErrorCode::kNotFound, "after[{}].job: there is no job {} to wait for", i, id);
     }
   }
-  const Held least{std::uint64_t{spec.request.share().thousandths()} * spec.least(),
-                   spec.request.memory().value_or(Bytes(0)).count() *
-                       (spec.request.fraction() > Share(0) ? spec.least() : 0),
-                   1};
+  const std::uint64_t members = spec.least();
+  const Held least{members * spec.request.share().thousandths(),
+                   members * fleet_.least_memory(spec.request).count(), 1};
   if (const auto obstacle = tree_.limit_below(*queue, tree_.user(owner), least)) {
     return err(ErrorCode::kOutOfRange, "request: {}", *obstacle);
   }

@@ -123,6 +123,13 @@ class Queue {
     std::optional<place::Reservation> reservation;
   };
 
+  // What jobs ask for that differ in nothing that placement looks at.
+  struct Shape {
+    model::JobSpec spec;  // as much of it as counts
+    place::Request request;
+    std::uint64_t memory = 0;  // of GPUs, that each member takes at least
+  };
+
   // A place for which others were told to make way.
   struct Claim {
     std::vector<place::Spot> spots;
@@ -152,6 +159,8 @@ class Queue {
   void finish(Entry& entry, model::JobState state, WallTime now, std::string reason);
   void follow(Entry& entry, WallTime now);
   void resettle();
+  void prepare();
+  [[nodiscard]] Shape shape(model::JobSpec spec) const;
 
   // queue_stop.cc: from a job that holds something to one that does not
   void stop(Entry& entry, model::StopReason reason, WallTime now, std::string text);
@@ -183,6 +192,7 @@ class Queue {
   void make_room(Entry& entry, const place::Request& request, Round& round);
   [[nodiscard]] bool room_is_coming(const Entry& entry, const place::Request& request,
                                     const Round& round);
+  [[nodiscard]] bool rests(const Entry& entry);
   [[nodiscard]] std::vector<Entry*> candidates(const Entry& entry, WallTime now);
   [[nodiscard]] bool free_quota(const Entry& entry, std::vector<Entry*>& candidates,
                                 std::vector<Entry*>& victims);
@@ -211,8 +221,7 @@ class Queue {
   std::set<std::pair<WallTime, model::JobId>> later_;
   std::map<model::JobId, std::uint32_t> array_active_;
   std::map<model::JobId, Claim> claims_;
-  std::vector<place::Request> shapes_;
-  std::vector<model::JobSpec> shape_specs_;  // of which they were made, for another fleet
+  std::vector<Shape> shapes_;
   std::unordered_map<std::string, ShapeId> shape_ids_;
   std::size_t prepared_for_ = 0;  // shapes that the policy was told of
   std::vector<Decision> decisions_;

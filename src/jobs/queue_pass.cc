@@ -78,11 +78,8 @@ std::optional<WallTime> Queue::next_pass(WallTime now) const {
 
 void Queue::schedule(WallTime now) {
   if (line_.size() == 0) return;
-  // The policy learns what kind of requests come, more rarely the more it knows.
-  if (shapes_.size() >= 2 * prepared_for_ + 4) {
-    fleet_.prepare(shapes_);
-    prepared_for_ = shapes_.size();
-  }
+  // More rarely the more is known.
+  if (shapes_.size() >= 2 * prepared_for_ + 4) prepare();
   Round round;
   round.now = now;
   round.outlook = outlook(now);
@@ -160,14 +157,10 @@ bool Queue::array_is_full(const Entry& entry) const {
   return running != array_active_.end() && running->second >= entry.job.task->at_once;
 }
 
+// At least: how much memory its GPUs have is known only when they are chosen.
 Held Queue::held_of(const Entry& entry, std::uint32_t members) const {
-  const model::Request& request = entry.job.spec.request;
-  Held held{std::uint64_t{request.share().thousandths()} * members, 0, 1};
-  // Of a whole GPU it is known only when it is chosen.
-  if (request.fraction() > Share(0) && request.memory()) {
-    held.memory = request.memory()->count() * members;
-  }
-  return held;
+  return {std::uint64_t{entry.job.spec.request.share().thousandths()} * members,
+          shapes_[entry.shape].memory * members, 1};
 }
 
 Held Queue::held_at(std::span<const place::Spot> spots) const {
@@ -220,14 +213,19 @@ Queue::ShapeId Queue::shape_of(const model::JobSpec& spec) {
     same.limits.cpu_milli = spec.limits.cpu_milli;
     same.limits.ram = spec.limits.ram;
     same.devices = spec.devices;
-    shapes_.push_back(fleet_.request_of(same));
-    shape_specs_.push_back(std::move(same));
+    shapes_.push_back(shape(std::move(same)));
   }
   return found->second;
 }
 
+Queue::Shape Queue::shape(model::JobSpec spec) const {
+  place::Request request = fleet_.request_of(spec);
+  const std::uint64_t memory = fleet_.least_memory(spec.request).count();
+  return {std::move(spec), std::move(request), memory};
+}
+
 place::Request Queue::request_for(const Entry& entry) const {
-  place::Request request = shapes_[entry.shape];
+  place::Request request = shapes_[entry.shape].request;
   request.name = name_of(entry.job);
   request.tenant = entry.job.owner;
   request.priority = entry.job.spec.priority;
@@ -267,8 +265,11 @@ bool Queue::try_start(Entry& entry, Round& round) {
                   .spots;
     }
     if (!spots.empty()) {
-      // Only now it is known how much memory its GPUs have.
-      if (tree_.obstacle(entry.queue, entry.user, held_at(spots))) return false;
+      // Only now it is known how much memory its GPUs have; an elastic job can do with fewer.
+      while (tree_.obstacle(entry.queue, entry.user, held_at(spots))) {
+        if (spots.size() == spec.least()) return false;
+        spots.pop_back();
+      }
       start(entry, spots, round.now);
       for (const place::HoldingId holding : entry.holdings) {
         const auto length = duration(spec);

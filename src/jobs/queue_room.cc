@@ -21,6 +21,17 @@ constexpr int kPlans = 4;
 
 }  // namespace
 
+// On a GPU that rests: who leaves it makes room for nobody.
+bool Queue::rests(const Entry& entry) {
+  place::Cluster& cluster = fleet_.cluster();
+  return std::ranges::any_of(entry.holdings, [&cluster](place::HoldingId id) {
+    const place::Spot& spot = cluster.holding(id).spot;
+    const unsigned devices =
+        spot.part_device < 0 ? spot.whole : spot.whole | 1U << spot.part_device;
+    return (devices & ~unsigned{cluster.state(spot.node).usable}) != 0;
+  });
+}
+
 std::vector<Queue::Entry*> Queue::candidates(const Entry& entry, WallTime now) {
   std::vector<Entry*> found;
   const Held wanted = held_of(entry, entry.job.spec.least());
@@ -30,7 +41,7 @@ std::vector<Queue::Entry*> Queue::candidates(const Entry& entry, WallTime now) {
     if (other.job.state == JobState::kStopping || !spec.preemptible) continue;
     const bool settled = spec.minimum_run == Seconds(0) ||
                          (other.job.started && now - *other.job.started >= spec.minimum_run);
-    if (!settled) continue;
+    if (!settled || rests(other)) continue;
     const bool lower = other.queue == entry.queue && spec.priority < entry.job.spec.priority;
     if (lower || tree_.may_reclaim(entry.queue, wanted, other.queue)) found.push_back(&other);
   }
