@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "jobs/array.h"
 #include "store/event_table.h"
 #include "store/job_table.h"
 
@@ -115,8 +116,16 @@ Status Dispatcher::check(const model::JobSpec& spec, const std::string& owner) {
   return queue_->check(spec, owner, finished);
 }
 
-Result<store::Submitted> Dispatcher::submit(store::Submission submission) {
-  DIVVY_CHECK_OK(check(submission.spec, submission.owner));
+Result<store::Submitted> Dispatcher::submit(const NewJob& wanted) {
+  DIVVY_CHECK_OK(check(wanted.spec, wanted.owner));
+  const WallTime at = parts_.clock.wall_now();
+  const store::Submission submission{
+      .owner = wanted.owner,
+      .at = at,
+      .make =
+          [&](model::JobId first) { return jobs::expand(first, wanted.owner, wanted.spec, at); },
+      .key = wanted.key,
+      .fingerprint = wanted.fingerprint};
   store::Submitted submitted;
   std::vector<jobs::FinishedJob> finished;
   const Status kept = parts_.database.commit([&](store::Connection& connection) -> Status {
@@ -129,7 +138,7 @@ Result<store::Submitted> Dispatcher::submit(store::Submission submission) {
         DIVVY_CHECK_OK(events.add(event_of(job, step)));
       }
     }
-    DIVVY_TRY(before, finished_before(connection, submission.spec));
+    DIVVY_TRY(before, finished_before(connection, wanted.spec));
     finished = std::move(before);
     return {};
   });

@@ -46,6 +46,16 @@ struct Account {
 };
 using FindAccount = std::function<Result<Account>(const std::string& owner)>;
 
+// What somebody submits.
+struct NewJob {
+  explicit NewJob(model::JobSpec spec_) : spec(std::move(spec_)) {}
+
+  std::string owner;
+  model::JobSpec spec;             // has passed model::check()
+  std::optional<std::string> key;  // the caller's, so that a request that comes twice is one
+  std::string fingerprint;         // of the request, with a key
+};
+
 class Dispatcher {
  public:
   // Who calls step(): a thread of its own, or a test in its own time.
@@ -72,7 +82,7 @@ class Dispatcher {
   // --- For the API ---
 
   // On the disk when it returns.
-  [[nodiscard]] Result<store::Submitted> submit(store::Submission submission);
+  [[nodiscard]] Result<store::Submitted> submit(const NewJob& wanted);
   // Whether it could be submitted, and how it would stand: nothing is changed.
   [[nodiscard]] Status check(const model::JobSpec& spec, const std::string& owner);
   // Likewise on the disk. `by` is who says so.

@@ -164,13 +164,9 @@ class House {
   }
 
   model::JobId submit(std::uint32_t thousandths, std::uint32_t members = 1) {
-    store::Submission submission{.owner = "ada",
-                                 .spec = jobs::testing::spec(thousandths, members),
-                                 .at = clock.wall_now(),
-                                 .reason = "submitted by ada",
-                                 .key = {},
-                                 .fingerprint = {}};
-    return dispatcher->submit(std::move(submission))->jobs.front().id;
+    NewJob wanted(jobs::testing::spec(thousandths, members));
+    wanted.owner = "ada";
+    return dispatcher->submit(wanted)->jobs.front().id;
   }
   // Rounds until nothing more happens.
   void settle() {
