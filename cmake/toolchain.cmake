@@ -66,7 +66,10 @@ add_library(divvy_sqlite INTERFACE)
 target_link_libraries(divvy_sqlite INTERFACE ${SQLITE_CPP_ARCHIVE} ${SQLITE_ARCHIVE} m ${CMAKE_DL_LIBS})
 find_library(SSL_ARCHIVE NAMES libssl.a REQUIRED)
 find_library(CRYPTO_ARCHIVE NAMES libcrypto.a REQUIRED)
-add_library(divvy_crypto INTERFACE)
-target_link_libraries(divvy_crypto INTERFACE ${CRYPTO_ARCHIVE} ${CMAKE_DL_LIBS})
-add_library(divvy_tls INTERFACE)
-target_link_libraries(divvy_tls INTERFACE ${SSL_ARCHIVE} divvy_crypto)
+# Imported, so that the linker sees the one behind whoever needs it.
+add_library(divvy_crypto STATIC IMPORTED GLOBAL)
+set_target_properties(divvy_crypto PROPERTIES
+  IMPORTED_LOCATION ${CRYPTO_ARCHIVE} INTERFACE_LINK_LIBRARIES "${CMAKE_DL_LIBS}")
+add_library(divvy_tls STATIC IMPORTED GLOBAL)
+set_target_properties(divvy_tls PROPERTIES
+  IMPORTED_LOCATION ${SSL_ARCHIVE} INTERFACE_LINK_LIBRARIES divvy_crypto)

@@ -46,4 +46,8 @@ node::HealthSettings health_settings_of(const config::DaemonConfig& config) {
           .grace_time = health.grace_time};
 }
 
+QueueSettings queue_settings_of(const config::DaemonConfig& config) {
+  return {.state = config.folders.state, .queue = {}};
+}
+
 }  // namespace divvy

@@ -29,6 +29,7 @@
 #include "node/privileges.h"
 #include "node/supervisor.h"
 #include "node/tenants.h"
+#include "queue_parts.h"
 
 namespace {
 
@@ -106,6 +107,7 @@ Status serve(config::LiveConfig& settings, node::Background& background,
                                         }},
                                    metrics_options);
   const auto metrics_server = api::serve_metrics(metrics, metrics_options);
+  DIVVY_TRY(queue, QueueHouse::create(*tenants, clock, queue_settings_of(config)));
   api::NodeRoutes routes(*tenants, DIVVY_VERSION);
   const api::GpuRoutes gpu_routes(*tenants, *care);
   routes.set_default_mode(default_mode(config));
@@ -115,6 +117,7 @@ Status serve(config::LiveConfig& settings, node::Background& background,
   DIVVY_TRY(server,
             net::HttpServer::create(server_options, [&](const auto& request, const auto& caller) {
               if (api::GpuRoutes::handles(request.path)) return gpu_routes.handle(request, caller);
+              if (QueueHouse::handles(request.path)) return queue->handle(request, caller);
               return routes.handle(request, caller);
             }));
   DIVVY_CHECK_OK(node::give_socket(server_options.socket, config.socket.mode, config.socket.group));
@@ -132,7 +135,7 @@ Status serve(config::LiveConfig& settings, node::Background& background,
   return {};
 }
 
-int run(DaemonOptions options) {
+int run_daemon(DaemonOptions options) {
   const config::FoldersConfig folders = options.settings.now().folders;
   const node::Supervisor supervisor = node::Supervisor::from_environment();
   node::Background background;
@@ -171,5 +174,5 @@ int main(int argc, char** argv) {
   auto& options = std::get<DaemonOptions>(parsed);
   const config::LogConfig& log = options.settings.now().log;
   configure_log(log.level, log.json ? LogFormat::kJson : LogFormat::kText);
-  return run(std::move(options));
+  return run_daemon(std::move(options));
 }

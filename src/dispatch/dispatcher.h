@@ -82,7 +82,7 @@ class Dispatcher {
   // --- For the API ---
 
   // On the disk when it returns.
-  [[nodiscard]] Result<store::Submitted> submit(const NewJob& wanted);
+  [[nodiscard]] Result<store::Submitted> submit(NewJob wanted);
   // Whether it could be submitted, and how it would stand: nothing is changed.
   [[nodiscard]] Status check(const model::JobSpec& spec, const std::string& owner);
   // Likewise on the disk. `by` is who says so.

@@ -83,7 +83,7 @@ Result<MemberSlice> NodeMachine::grant(const run::MemberKey& key, const model::J
   MemberSlice slice;
   slice.environment = std::get<node::Grant>(answer).environment;
   slice.environment["LD_PRELOAD"] = parts_.shim.string();
-  if (!parts_.simgpu.empty()) slice.environment["LD_LIBRARY_PATH"] = parts_.simgpu.string();
+  slice.environment.insert(parts_.environment.begin(), parts_.environment.end());
   slice.cdi_devices = {node::ContainerDevices::device_name(ask.name)};
   return slice;
 }

@@ -1,0 +1,62 @@
+// The queue of this machine and its API, put together: the store, the runtimes, the dispatcher and
+// their routes. Composition for `divvyd`.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "api/event_bell.h"
+#include "api/job_routes.h"
+#include "api/people.h"
+#include "api/people_routes.h"
+#include "api/queue_routes.h"
+#include "base/clock.h"
+#include "base/result.h"
+#include "dispatch/dispatcher.h"
+#include "dispatch/node_machine.h"
+#include "jobs/settings.h"
+#include "net/http.h"
+#include "node/tenants.h"
+#include "run/machine_runtime.h"
+#include "store/database.h"
+
+namespace divvy {
+
+struct QueueSettings {
+  std::filesystem::path state;
+  jobs::Settings queue;
+};
+
+class QueueHouse {
+ public:
+  // Finds again what ran before. `tenants` and `clock` outlive it.
+  [[nodiscard]] static Result<std::unique_ptr<QueueHouse>> create(node::Tenants& tenants,
+                                                                  Clock& clock,
+                                                                  QueueSettings settings);
+  // Members run on.
+  ~QueueHouse();
+  QueueHouse(const QueueHouse&) = delete;
+  QueueHouse& operator=(const QueueHouse&) = delete;
+
+  [[nodiscard]] static bool handles(const std::string& path);
+  // From any thread.
+  [[nodiscard]] net::HttpResponse handle(const net::HttpRequest& request,
+                                         const net::Caller& caller) const;
+
+ private:
+  QueueHouse(node::Tenants& tenants, QueueSettings settings);
+
+  QueueSettings settings_;
+  dispatch::NodeMachine machine_;
+  std::unique_ptr<store::Database> database_;
+  std::unique_ptr<run::MachineRuntime> runtime_;
+  std::unique_ptr<api::People> people_;
+  api::EventBell bell_;
+  std::unique_ptr<dispatch::Dispatcher> dispatcher_;
+  std::unique_ptr<api::JobRoutes> jobs_;
+  std::unique_ptr<api::PeopleRoutes> people_routes_;
+  std::unique_ptr<api::QueueRoutes> queues_;
+};
+
+}  // namespace divvy
