@@ -85,6 +85,7 @@ void Tending::start() {
     end_.exit_code = child.error().exit_code;
     end_.reason = "could not be started: " + child.error().message;
     log_.say(end_.reason, clock_.wall_now());
+    start_failed_ = true;
     begin(Phase::kEnding);
   }
   if (const Status written = folder_.write(watch_); !written) {

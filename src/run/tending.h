@@ -61,6 +61,7 @@ class Tending {
   bool run_aside(ChildPlan plan);
   void begin(Phase phase);
   void aside_ended(int status);
+  void find_reason();
   void finish();
   [[nodiscard]] bool anybody_left();
   [[nodiscard]] std::optional<Moment> next_deadline() const;
@@ -100,9 +101,11 @@ class Tending {
   UniqueFd error_;
   UniqueFd input_;  // our end, where the member keeps its input
   std::optional<Moment> kill_at_;
+  bool asked_ = false;   // to end
   bool killed_ = false;  // because the time was over
   std::chrono::seconds grace_{0};
   model::MemberEnd end_;
+  bool start_failed_ = false;
 
   pid_t aside_ = 0;  // what podman is doing for the present phase
   UniqueFd aside_output_;
