@@ -59,17 +59,14 @@ else()
   target_link_libraries(divvy_yaml INTERFACE ${YAML_CPP_ARCHIVE})
 endif()
 
-# The archives again, for the same reason; the two below are C, or come as an archive only.
-find_library(SQLITE_CPP_ARCHIVE NAMES libSQLiteCpp.a REQUIRED)
-find_library(SQLITE_ARCHIVE NAMES libsqlite3.a REQUIRED)
-add_library(divvy_sqlite INTERFACE)
-target_link_libraries(divvy_sqlite INTERFACE ${SQLITE_CPP_ARCHIVE} ${SQLITE_ARCHIVE} m ${CMAKE_DL_LIBS})
-find_library(SSL_ARCHIVE NAMES libssl.a REQUIRED)
-find_library(CRYPTO_ARCHIVE NAMES libcrypto.a REQUIRED)
-# Imported, so that the linker sees the one behind whoever needs it.
-add_library(divvy_crypto STATIC IMPORTED GLOBAL)
-set_target_properties(divvy_crypto PROPERTIES
-  IMPORTED_LOCATION ${CRYPTO_ARCHIVE} INTERFACE_LINK_LIBRARIES "${CMAKE_DL_LIBS}")
-add_library(divvy_tls STATIC IMPORTED GLOBAL)
-set_target_properties(divvy_tls PROPERTIES
-  IMPORTED_LOCATION ${SSL_ARCHIVE} INTERFACE_LINK_LIBRARIES divvy_crypto)
+# Archives again, for the same reason. Imported targets, because the order of archives matters to the linker.
+function(divvy_archive name file)
+  find_library(${name}_FILE NAMES ${file} REQUIRED)
+  add_library(${name} STATIC IMPORTED GLOBAL)
+  set_target_properties(${name} PROPERTIES IMPORTED_LOCATION ${${name}_FILE})
+  target_link_libraries(${name} INTERFACE ${ARGN})
+endfunction()
+divvy_archive(divvy_sqlite3 libsqlite3.a Threads::Threads m ${CMAKE_DL_LIBS})
+divvy_archive(divvy_sqlite libSQLiteCpp.a divvy_sqlite3)
+divvy_archive(divvy_crypto libcrypto.a Threads::Threads ${CMAKE_DL_LIBS})
+divvy_archive(divvy_tls libssl.a divvy_crypto)
