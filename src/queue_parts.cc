@@ -24,10 +24,9 @@ run::Environment driver_environment() {
 
 QueueHouse::QueueHouse(node::Tenants& tenants, QueueSettings settings)
     : settings_(std::move(settings)),
-      machine_(
-          {.tenants = tenants,
-           .shim = installation() / "lib/divvy/libdivvy.so",
-           .simgpu = wants_simulated_gpus() ? simulated_libraries() : std::filesystem::path()}) {}
+      machine_({.tenants = tenants,
+                .shim = installation() / "lib/divvy/libdivvy.so",
+                .environment = driver_environment()}) {}
 
 QueueHouse::~QueueHouse() {
   // Its thread calls the bell.
