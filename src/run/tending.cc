@@ -105,8 +105,7 @@ void Tending::wait_for_something() {
   std::vector<pollfd> waits = {{signals_.get(), POLLIN, 0},
                                {output_.get(), POLLIN, 0},
                                {error_.get(), POLLIN, 0},
-                               {full ? -1 : door_.get(), POLLIN, 0},
-                               {aside_output_.get(), POLLIN, 0}};
+                               {full ? -1 : door_.get(), POLLIN, 0}};
   const std::size_t fixed = waits.size();
   for (const auto& caller : callers_) waits.push_back({caller->socket.get(), POLLIN, 0});
 
