@@ -91,7 +91,8 @@ Result<MemberSlice> NodeMachine::grant(const run::MemberKey& key, const model::J
 Status NodeMachine::release(const run::MemberKey& key) {
   const auto tenant = parts_.tenants.find(to_string(key));
   if (!tenant) return {};
-  return parts_.tenants.release(*tenant, {0, 0, 0});
+  // The shepherd has seen to it that no process of the member is left.
+  return parts_.tenants.release(*tenant, {0, 0, 0}, node::Registrar::ComeBack::kImpossible);
 }
 
 std::vector<run::MemberKey> NodeMachine::held() {
