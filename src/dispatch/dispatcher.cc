@@ -255,7 +255,8 @@ void Dispatcher::step() {
 
 void Dispatcher::hear_members() {
   for (const run::MemberReport& report : parts_.runtime.changes()) {
-    if (report.end) ended_.emplace(report.key, *report.end);
+    const bool never_ran = report.phase == run::MemberPhase::kLost && !report.begun;
+    if (report.end && !never_ran) ended_.emplace(report.key, *report.end);
   }
 }
 

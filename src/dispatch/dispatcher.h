@@ -124,6 +124,8 @@ class Dispatcher {
 
   // start_work.cc: what the starters do
   void start(const model::Job& job, std::vector<model::JobMember> members);
+  // What there is of it, unless that is nothing but the beginning of a start.
+  [[nodiscard]] std::optional<run::MemberReport> find_started(const run::MemberKey& key);
   void start_member(const model::Job& job, const model::JobMember& member, const Account& account,
                     const MemberSlice& slice);
   void stop(model::JobId job, std::uint32_t attempt, model::Seconds grace);

@@ -191,6 +191,7 @@ MemberReport MachineRuntime::report(const MemberFolder& folder) {
     return result;
   };
   if (const auto watch = folder.watch()) {
+    result.begun = true;
     result.pid = watch->pid;
     result.without = watch->without;
   }
