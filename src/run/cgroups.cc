@@ -230,6 +230,7 @@ Cgroup Cgroup::adopt(const std::vector<std::string>& folders) {
 
 std::vector<std::string> Cgroup::doors() const {
   std::vector<std::string> result;
+  result.reserve(folders_.size());
   for (const fs::path& folder : folders_) result.push_back((folder / "cgroup.procs").string());
   return result;
 }
