@@ -134,6 +134,16 @@ TEST_F(FakeUnified, FreezesKillsAndCountsWhoRanOutOfMemory) {
   EXPECT_EQ(group.out_of_memory(), 2U);
 }
 
+TEST_F(FakeUnified, IsMadeAlsoWhenTheLastOfBeforeHasJustRemovedWhatItStandsIn) {
+  CgroupPlan plan = plan_cgroup(tree_, "name");
+  plan.folders = {folder_.path() / "gone" / "name"};
+  std::string without;
+  const Cgroup group = Cgroup::make(plan, {}, without);
+  EXPECT_TRUE(group.exists());
+  EXPECT_TRUE(group.remove());
+  EXPECT_FALSE(fs::exists(folder_.path() / "gone")) << "nobody else is in it";
+}
+
 TEST_F(FakeUnified, SaysWhichControllerIsMissing) {
   write(folder_.path() / "cgroup.controllers", "memory\n");
   write(folder_.path() / "cgroup.subtree_control", "memory\n");

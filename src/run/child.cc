@@ -120,12 +120,14 @@ void reset_signals() {
 
 std::vector<std::string> entries(const std::map<std::string, std::string>& environment) {
   std::vector<std::string> result;
+  result.reserve(environment.size());
   for (const auto& [name, value] : environment) result.push_back(fmt::format("{}={}", name, value));
   return result;
 }
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> result;
+  result.reserve(texts.size() + 1);
   for (std::string& text : texts) result.push_back(text.data());
   result.push_back(nullptr);
   return result;

@@ -20,6 +20,7 @@ Status FakeRuntime::start(const MemberStart& member) {
 Result<std::vector<MemberReport>> FakeRuntime::find() {
   const std::lock_guard guard(mutex_);
   std::vector<MemberReport> result;
+  result.reserve(members_.size());
   for (const auto& [key, report] : members_) result.push_back(report);
   return result;
 }

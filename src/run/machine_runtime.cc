@@ -41,6 +41,7 @@ bool is_for_tenants_only(std::string_view entry) {
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> result;
+  result.reserve(texts.size() + 1);
   for (std::string& text : texts) result.push_back(text.data());
   result.push_back(nullptr);
   return result;
@@ -256,7 +257,7 @@ Result<std::vector<MemberReport>> MachineRuntime::find() {
 Result<MemberReport> MachineRuntime::find(const MemberKey& key) {
   DIVVY_TRY(folder, MemberFolder::open(options_.members, key));
   if (is_starting(key)) return MemberReport{.key = key, .end = {}, .without = {}};
-  const MemberReport found = report(folder);
+  MemberReport found = report(folder);
   if (found.phase == MemberPhase::kLiving) watch(found, folder);
   return found;
 }

@@ -73,13 +73,13 @@ class Tending {
   void answer(const Caller& caller, const DoorAnswer& answer,
               const std::vector<int>& fds = {}) const;
   void refuse(const Caller& caller, std::string reason) const;
-  void handle(Caller& caller, const StopRequest& request, std::vector<UniqueFd> fds);
-  void handle(Caller& caller, const FreezeRequest& request, std::vector<UniqueFd> fds);
-  void handle(Caller& caller, const ExecRequest& request, std::vector<UniqueFd> fds);
-  void handle(Caller& caller, const CopyRequest& request, std::vector<UniqueFd> fds);
-  void handle(Caller& caller, const AttachRequest& request, std::vector<UniqueFd> fds);
-  void handle(Caller& caller, const CloseInputRequest& request, std::vector<UniqueFd> fds);
-  void handle(Caller& caller, const SignalRequest& request, std::vector<UniqueFd> fds);
+  void handle(Caller& caller, const StopRequest& request, const std::vector<UniqueFd>& fds);
+  void handle(Caller& caller, const FreezeRequest& request, const std::vector<UniqueFd>& fds);
+  void handle(Caller& caller, const ExecRequest& request, const std::vector<UniqueFd>& fds);
+  void handle(Caller& caller, const CopyRequest& request, const std::vector<UniqueFd>& fds);
+  void handle(Caller& caller, const AttachRequest& request, const std::vector<UniqueFd>& fds);
+  void handle(Caller& caller, const CloseInputRequest& request, const std::vector<UniqueFd>& fds);
+  void handle(Caller& caller, const SignalRequest& request, const std::vector<UniqueFd>& fds);
   void start_for(Caller& caller, ChildPlan plan, const std::vector<UniqueFd>& fds);
   void hang_up(Caller& caller);
 
