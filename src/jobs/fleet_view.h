@@ -37,6 +37,8 @@ class FleetView {
   // What a job asks, with its GPUs named as placement knows them.
   [[nodiscard]] place::Request request_of(const model::JobSpec& spec) const;
 
+  // Why its part of a GPU would be too small on every GPU; nothing: it is not, or there is no GPU.
+  [[nodiscard]] std::optional<std::string> too_small(const model::Request& request) const;
   // What one member takes of GPU memory at least, wherever it goes.
   [[nodiscard]] Bytes least_memory(const model::Request& request) const;
 

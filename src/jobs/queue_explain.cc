@@ -260,6 +260,7 @@ std::vector<QueueReport> Queue::queues() const {
 
 std::vector<UserReport> Queue::users() const {
   std::vector<UserReport> reports;
+  reports.reserve(tree_.users());
   for (std::uint32_t i = 0; i < tree_.users(); ++i) {
     reports.push_back(
         {tree_.user_name(UserId(i)), tree_.most(UserId(i)), tree_.held_by(UserId(i))});
