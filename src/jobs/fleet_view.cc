@@ -224,7 +224,8 @@ std::optional<place::Spot> FleetView::spot_of(const model::JobMember& member,
   const std::vector<FleetGpu>& gpus = fleet_.nodes[node->value()].gpus;
   for (const model::Slice& slice : member.slices) {
     const auto gpu = std::ranges::find(gpus, slice.gpu(), &FleetGpu::uuid);
-    if (gpu == gpus.end()) return std::nullopt;
+    // One that is hidden for a moment gives nothing out; the others are held all the same.
+    if (gpu == gpus.end()) continue;
     const auto device = gpu - gpus.begin();
     if (slice.whole_gpu()) {
       spot.whole |= static_cast<std::uint16_t>(1U << device);

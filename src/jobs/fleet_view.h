@@ -45,7 +45,7 @@ class FleetView {
   // Where members are that were placed: by rank, with slices as the node will grant them.
   [[nodiscard]] std::vector<model::JobMember> members_at(std::span<const place::Spot> spots,
                                                          const model::JobSpec& spec) const;
-  // And back, for what runs already; nothing where the GPU is not there.
+  // And back, for what runs already, as far as its GPUs are there; nothing where its node is not.
   [[nodiscard]] std::optional<place::Spot> spot_of(const model::JobMember& member,
                                                    const model::JobSpec& spec) const;
   // As much of the spot as is free: others may hold what was granted while nobody looked. Also

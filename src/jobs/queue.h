@@ -204,9 +204,12 @@ class Queue {
                                                                   std::vector<Entry*>& victims);
 
   // queue_explain.cc
-  [[nodiscard]] WaitReport why(Entry& entry, std::span<const model::JobId> line, WallTime now);
+  struct Trial;
+  [[nodiscard]] WaitReport why(Entry& entry, std::span<const model::JobId> line, Trial& trial,
+                               WallTime now);
   [[nodiscard]] std::optional<WallTime> guess(const Entry& entry,
-                                              std::span<const model::JobId> line, WallTime now);
+                                              std::span<const model::JobId> line, Trial& trial,
+                                              WallTime now);
   [[nodiscard]] std::optional<Seconds> length(const Entry& entry) const;
 
   Settings settings_;
