@@ -244,6 +244,8 @@ TEST(Queue, UsersOfOneQueueTakeTurns) {
   Desk desk({}, fleet(1, 4));
   std::vector<JobId> ada;
   std::vector<JobId> bob;
+  ada.reserve(4);
+  bob.reserve(4);
   for (int i = 0; i < 4; ++i) ada.push_back(desk.submit(spec(1000), "ada"));
   for (int i = 0; i < 4; ++i) bob.push_back(desk.submit(spec(1000), "bob"));
   EXPECT_EQ(started(desk.run()), (std::vector<JobId>{ada[0], bob[0], ada[1], bob[1]}));
