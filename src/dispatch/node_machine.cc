@@ -60,7 +60,7 @@ jobs::Fleet NodeMachine::fleet() {
       gpu->others_memory = Bytes(gpu->others_memory.count() + slice.memory().count());
     }
   }
-  return {{std::move(only)}};
+  return {{std::move(only)}, node::kSmallestSlice};
 }
 
 Result<MemberSlice> NodeMachine::grant(const run::MemberKey& key, const model::Job& job,
