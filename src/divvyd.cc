@@ -44,13 +44,15 @@ void on_mps_death(const model::GpuUuid& gpu, const Status& restarted) {
   }
 }
 
-void apply_settings(config::LiveConfig& settings, api::NodeRoutes& routes) {
-  settings.on_change([&routes](const config::DaemonConfig& now) {
+void apply_settings(config::LiveConfig& settings, api::NodeRoutes& routes, QueueHouse& queue) {
+  settings.on_change([&routes, &queue](const config::DaemonConfig& now) {
     configure_log(now.log.level, now.log.json ? LogFormat::kJson : LogFormat::kText);
     routes.set_default_mode(default_mode(now));
     const auto given =
         node::give_socket(net::api_socket(now.folders.run), now.socket.mode, now.socket.group);
     if (!given) log_error("socket keeps its rights", {{"reason", given.error().message}});
+    const Status changed = queue.change(queue_settings_of(now).queue);
+    if (!changed) log_error("queue keeps its rules", {{"reason", changed.error().message}});
   });
 }
 
@@ -121,7 +123,7 @@ Status serve(config::LiveConfig& settings, node::Background& background,
               return routes.handle(request, caller);
             }));
   DIVVY_CHECK_OK(node::give_socket(server_options.socket, config.socket.mode, config.socket.group));
-  apply_settings(settings, routes);
+  apply_settings(settings, routes, *queue);
   log_info("divvyd is ready", {{"version", DIVVY_VERSION},
                                {"run", run.string()},
                                {"gpus", tenants->node().gpus().size()},

@@ -2,13 +2,24 @@
 
 #include <unistd.h>
 
+#include <boost/json.hpp>
 #include <cstdlib>
 
+#include "api/answers.h"
+#include "api/openapi.h"
+#include "base/log.h"
 #include "dispatch/accounts.h"
 #include "driver.h"
 
 namespace divvy {
 namespace {
+
+// Nobody else can reach it.
+bool is_own(const net::TcpAddress& address) {
+  return address.host == "localhost" || address.host == "::1" || address.host.starts_with("127.");
+}
+
+constexpr std::string_view kOpenApi = "/v1/openapi.json";
 
 // Members that are processes find the driver by themselves, except a simulated one.
 run::Environment driver_environment() {
@@ -68,18 +79,61 @@ Result<std::unique_ptr<QueueHouse>> QueueHouse::create(node::Tenants& tenants, C
       api::QueueRoutes::Parts{.dispatcher = *house->dispatcher_,
                               .database = *house->database_,
                               .people = *house->people_,
-                              .configured = [queue = house->settings_.queue] { return queue; }});
+                              .configured = [home = house.get()] { return home->configured(); }});
   DIVVY_CHECK_OK(house->queues_->apply());
+  DIVVY_CHECK_OK(house->serve_network());
   return house;
 }
 
+jobs::Settings QueueHouse::configured() const {
+  const std::lock_guard lock(mutex_);
+  return settings_.queue;
+}
+
+Status QueueHouse::change(const jobs::Settings& queue) {
+  {
+    const std::lock_guard lock(mutex_);
+    settings_.queue = queue;
+  }
+  return queues_->apply();
+}
+
+// Nothing here but what asks who is calling: slices and GPUs are for those on the machine.
+Status QueueHouse::serve_network() {
+  if (settings_.address == "off") return {};
+  net::HttpServerOptions options;
+  DIVVY_TRY(address, net::TcpAddress::parse(settings_.address));
+  const bool tls = !settings_.certificate.empty();
+  if (!tls && !is_own(address)) {
+    return err(ErrorCode::kInvalidArgument,
+               "api.address is {}, which others can reach, so api.certificate and api.key are "
+               "needed: tokens must not cross a network in the clear",
+               settings_.address);
+  }
+  options.network = std::move(address);
+  if (tls) options.tls = net::TlsIdentity{settings_.certificate, settings_.key};
+  options.max_rate = settings_.max_rate;
+  options.max_connections = 256;
+  options.max_per_caller = 32;
+  DIVVY_TRY(server,
+            net::HttpServer::create(options, [this](const auto& request, const auto& caller) {
+              if (handles(request.path)) return handle(request, caller);
+              return api::problem(
+                  Error{ErrorCode::kNotFound, "this is served on the machine itself only"});
+            }));
+  network_ = std::move(server);
+  log_info("API for the network", {{"port", network_->port()}, {"tls", tls}});
+  return {};
+}
+
 bool QueueHouse::handles(const std::string& path) {
-  return api::JobRoutes::handles(path) || api::PeopleRoutes::handles(path) ||
+  return path == kOpenApi || api::JobRoutes::handles(path) || api::PeopleRoutes::handles(path) ||
          api::QueueRoutes::handles(path);
 }
 
 net::HttpResponse QueueHouse::handle(const net::HttpRequest& request,
                                      const net::Caller& caller) const {
+  if (request.path == kOpenApi) return api::answer(200, api::openapi_document());
   if (api::JobRoutes::handles(request.path)) return jobs_->handle(request, caller);
   if (api::PeopleRoutes::handles(request.path)) return people_routes_->handle(request, caller);
   return queues_->handle(request, caller);

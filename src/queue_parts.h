@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "api/event_bell.h"
@@ -26,6 +27,10 @@ namespace divvy {
 struct QueueSettings {
   std::filesystem::path state;
   jobs::Settings queue;
+  std::string address = "off";  // of the API for the network
+  std::filesystem::path certificate;
+  std::filesystem::path key;
+  std::uint32_t max_rate = 100;
 };
 
 class QueueHouse {
@@ -43,10 +48,15 @@ class QueueHouse {
   // From any thread.
   [[nodiscard]] net::HttpResponse handle(const net::HttpRequest& request,
                                          const net::Caller& caller) const;
+  // The rules of a configuration that was read again.
+  [[nodiscard]] Status change(const jobs::Settings& queue);
 
  private:
+  [[nodiscard]] Status serve_network();
+  [[nodiscard]] jobs::Settings configured() const;
   QueueHouse(node::Tenants& tenants, QueueSettings settings);
 
+  mutable std::mutex mutex_;  // of settings_.queue
   QueueSettings settings_;
   dispatch::NodeMachine machine_;
   std::unique_ptr<store::Database> database_;
@@ -57,6 +67,7 @@ class QueueHouse {
   std::unique_ptr<api::JobRoutes> jobs_;
   std::unique_ptr<api::PeopleRoutes> people_routes_;
   std::unique_ptr<api::QueueRoutes> queues_;
+  std::unique_ptr<net::HttpServer> network_;  // last: it calls all of the above
 };
 
 }  // namespace divvy

@@ -4,7 +4,9 @@
 
 #include <fstream>
 
+#include "api/openapi.h"
 #include "divvyd_machine.h"
+#include "net/http.h"
 
 namespace divvy::testing {
 namespace {
@@ -126,6 +128,63 @@ TEST_F(Jobs, AGangStartsTogetherAndMembersKnowEachOther) {
     std::string line;
     std::getline(file, line);
     EXPECT_EQ(line, rank + " 2 127.0.0.1");
+  }
+}
+
+// Everything that is said here is as the API's own description says.
+TEST_F(Jobs, TrafficIsAsTheOpenApiDocumentDescribesIt) {
+  const auto id = submit({{"command", {"true"}}});
+  ASSERT_TRUE(becomes(id, "succeeded"));
+  const json::object document = ask("GET", "/v1/openapi.json").body;
+  EXPECT_EQ(document.at("openapi").as_string(), "3.1.0");
+  const std::string job = "/v1/jobs/" + std::to_string(id);
+  struct Said {
+    std::string method;
+    std::string path;
+    std::string query;
+    std::string body;
+  };
+  for (const Said& said : std::vector<Said>{
+           {"POST", "/v1/jobs", "", R"({"gpu": 0.2, "command": ["true"], "name": "described"})"},
+           {"POST", "/v1/jobs", "dry_run=true", R"({"gpu": 0.2, "command": ["true"]})"},
+           {"POST", "/v1/jobs", "", R"({"gpu": "much"})"},
+           {"GET", "/v1/jobs", "state=succeeded&limit=1", ""},
+           {"GET", job, "", ""},
+           {"GET", job + "/explain", "", ""},
+           {"GET", job + "/attempts", "", ""},
+           {"GET", job + "/members", "", ""},
+           {"GET", "/v1/jobs/9999", "", ""},
+           {"POST", job + "/suspend", "", ""},
+           {"GET", "/v1/whoami", "", ""},
+           {"GET", "/v1/people", "", ""},
+           {"POST", "/v1/people", "", R"({"name": "ada", "role": "user"})"},
+           {"PATCH", "/v1/people/ada", "", R"({"disabled": true})"},
+           {"POST", "/v1/tokens", "", R"({"user": "ada", "label": "laptop", "expires_in": "1h"})"},
+           {"GET", "/v1/tokens", "everybody=true", ""},
+           {"DELETE", "/v1/people/ada", "", ""},
+           {"PUT", "/v1/queues/research", "", R"({"gpu": 1, "weight": 2})"},
+           {"GET", "/v1/queues", "", ""},
+           {"DELETE", "/v1/queues/research", "", ""},
+           {"PUT", "/v1/quotas/bob", "", R"({"gpu": 1})"},
+           {"GET", "/v1/quotas", "", ""},
+           {"GET", "/v1/usage", "by=user", ""},
+           {"POST", "/v1/jobs/prune", "", R"({"older_than": "1h"})"}}) {
+    net::HttpRequest request{
+        .method = said.method, .path = said.path, .query = said.query, .body = said.body};
+    const auto answer =
+        net::http_request(folder() / "run/divvyd.sock", request, std::chrono::seconds(20));
+    ASSERT_TRUE(answer.has_value());
+    EXPECT_LT(answer->status, 500) << said.method << " " << said.path << ": " << answer->body;
+    for (const std::string& wrong :
+         api::check_traffic(document, {.method = said.method,
+                                       .path = said.path,
+                                       .query = said.query,
+                                       .request_body = said.body,
+                                       .status = answer->status,
+                                       .content_type = answer->content_type,
+                                       .body = answer->body})) {
+      ADD_FAILURE() << said.method << " " << said.path << ": " << wrong;
+    }
   }
 }
 

@@ -58,7 +58,7 @@ constexpr FieldRow kMember[] = {
     {"rank", "integer", ""}, {"node", "text", ""}, {"slices", "[Slice]", ""}, {"end", "End?", ""}};
 constexpr FieldRow kWait[] = {
     {"kind", "text", ""}, {"text", "text", ""}, {"place", "integer?", "In line, from 1"},
-    {"in_line", "integer", ""}, {"starts", "integer?", "The best guess, Unix milliseconds"}};
+    {"inLine", "integer", ""}, {"startsUnixMilliseconds", "integer?", "The best guess, Unix milliseconds"}};
 constexpr FieldRow kJob[] = {
     {"apiVersion", "text-", ""}, {"kind", "text-", ""},
     {"id", "integer", ""}, {"name", "text", ""}, {"owner", "text", ""}, {"queue", "text", ""},
@@ -72,10 +72,10 @@ constexpr FieldRow kJob[] = {
     {"running", "[Member]", "Of the present or last attempt"},
     {"history", "[Step]-", "For its owner and admins"},
     {"spec", "JobSpec-", "For its owner and admins"},
-    {"waits", "Wait?-", ""}, {"idle_left_s", "integer?-", "Until it is ended for not using its GPU"}};
+    {"waits", "Wait?-", ""}, {"idleLeftSeconds", "integer?-", "Until it is ended for not using its GPU"}};
 constexpr FieldRow kJobList[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Job]", ""},
-    {"next", "integer?-", "`after` of the next page"}, {"dry_run", "boolean-", ""}};
+    {"next", "integer?-", "`after` of the next page"}, {"dryRun", "boolean-", ""}};
 constexpr FieldRow kExplanation[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"job", "integer", ""}, {"state", "text", ""},
     {"waits", "Wait", ""}, {"details", "text", ""}};
@@ -123,11 +123,11 @@ constexpr FieldRow kQuotaRequest[] = {
     {"gpu", "text|number?-", ""}, {"memory", "text|integer?-", ""}, {"jobs", "integer?-", ""},
     {"weight", "integer?-", ""}};
 constexpr FieldRow kQuota[] = {
-    {"gpu", "text?", ""}, {"memory_bytes", "integer?", ""}, {"jobs", "integer?", ""}};
+    {"gpu", "text?", ""}, {"memoryBytes", "integer?", ""}, {"jobs", "integer?", ""}};
 constexpr FieldRow kQueue[] = {
-    {"path", "text", ""}, {"quota", "Quota", ""}, {"borrow", "boolean", ""},
-    {"most_gpu", "text?", ""}, {"weight", "integer", ""}, {"held", "Quota", ""},
-    {"borrowed_gpu", "text", ""}, {"waiting", "integer", ""}, {"used_gpu_hours", "number", "Decayed"},
+    {"path", "text", ""}, {"quota", "Quota", ""}, {"mayBorrow", "boolean", ""},
+    {"mostGpu", "text?", ""}, {"weight", "integer", ""}, {"held", "Quota", ""},
+    {"borrowedGpu", "text", ""}, {"waiting", "integer", ""}, {"usedGpuHours", "number", "Decayed"},
     {"score", "number", "The lower goes first"}};
 constexpr FieldRow kQueueList[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Queue]", ""}};
