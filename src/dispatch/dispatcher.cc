@@ -22,6 +22,8 @@ using namespace std::chrono_literals;
 
 // How often the machine is looked at while somebody waits for a place or holds one.
 constexpr int kLookMs = 1000;
+// So many times the length of a pass are for everybody else.
+constexpr int kRest = 4;
 
 store::EventRow event_of(const model::Job& job, const model::JobStep& step) {
   store::EventRow event;
@@ -112,12 +114,17 @@ void Dispatcher::run() {
 
 int Dispatcher::patience_ms() {
   const std::lock_guard lock(mutex_);
+  if (pass_due_) {
+    const auto left = rested_ - std::chrono::steady_clock::now();
+    return static_cast<int>(
+        std::max<std::int64_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count(), 0));
+  }
   if (!unwritten_.empty() || !ended_.empty()) return kLookMs;
   const WallTime now = parts_.clock.wall_now();
   const auto next = queue_->next_pass(now);
   const auto until = next ? std::max<Duration>(*next - now, Duration(0)) : Duration(1h);
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(until).count();
-  const bool busy = !books_.empty() || !queue_->order().empty();
+  const bool busy = !books_.empty() || queue_->waiting() > 0;
   return static_cast<int>(std::min<std::int64_t>(ms, busy ? kLookMs : 3'600'000));
 }
 
@@ -245,12 +252,26 @@ void Dispatcher::step() {
   std::unique_lock lock(mutex_);
   hear_members();
   release_ended();
-  look_at_machine();
   const WallTime now = parts_.clock.wall_now();
   count_use(now);
-  for (jobs::Decision& decision : queue_->pass(now)) decided_.push_back(std::move(decision));
+  decide(now);
   if (!write(lock)) return;
   for (const jobs::Decision& decision : std::exchange(decided_, {})) act(decision);
+}
+
+// A pass through a long line takes milliseconds, in which nobody else gets at the queue. So after
+// one there is a pause of a few times its length, and whatever comes meanwhile shares the next one.
+void Dispatcher::decide(WallTime now) {
+  const auto begin = std::chrono::steady_clock::now();
+  if (parts_.drive == Drive::kThread && begin < rested_) {
+    pass_due_ = true;
+    return;
+  }
+  look_at_machine();
+  for (jobs::Decision& decision : queue_->pass(now)) decided_.push_back(std::move(decision));
+  pass_due_ = false;
+  const auto end = std::chrono::steady_clock::now();
+  rested_ = end + std::min<std::chrono::steady_clock::duration>(kRest * (end - begin), 200ms);
 }
 
 void Dispatcher::hear_members() {
@@ -291,11 +312,15 @@ bool Dispatcher::write(std::unique_lock<std::mutex>& lock) {
     return true;
   }
   std::vector<model::Job> written;
+  std::vector<std::size_t> told;  // of each: how much of its history is known
   written.reserve(unwritten_.size());
+  told.reserve(unwritten_.size());
   for (const model::JobId id : unwritten_) {
-    if (const model::Job* job = queue_->find(id)) written.push_back(*job);
+    const model::Job* job = queue_->find(id);
+    if (job == nullptr) continue;
+    written.push_back(*job);
+    told.push_back(steps_told_[id]);
   }
-  const std::map<model::JobId, std::size_t> told = steps_told_;
   const std::vector<store::UsageRow> usage = unbooked_;
   const std::uint64_t upto = changes_;
   unwritten_.clear();
@@ -303,10 +328,10 @@ bool Dispatcher::write(std::unique_lock<std::mutex>& lock) {
   const Status committed = parts_.database.commit([&](store::Connection& connection) -> Status {
     store::JobTable table(connection);
     store::EventTable events(connection);
-    for (const model::Job& job : written) {
+    for (std::size_t j = 0; j < written.size(); ++j) {
+      const model::Job& job = written[j];
       DIVVY_CHECK_OK(table.update(job));
-      const auto known = told.find(job.id);
-      for (std::size_t i = known == told.end() ? 0 : known->second; i < job.history.size(); ++i) {
+      for (std::size_t i = told[j]; i < job.history.size(); ++i) {
         DIVVY_CHECK_OK(events.add(event_of(job, job.history[i])));
       }
     }

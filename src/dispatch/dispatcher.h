@@ -114,6 +114,7 @@ class Dispatcher {
   void wake();
   [[nodiscard]] int patience_ms();
   [[nodiscard]] Status change(const Change& change);
+  void decide(WallTime now);
   void hear_members();
   void release_ended();
   void look_at_machine();
@@ -156,6 +157,8 @@ class Dispatcher {
   std::map<model::JobId, Held> books_;
   std::vector<store::UsageRow> unbooked_;
   WallTime counted_;
+  std::chrono::steady_clock::time_point rested_;  // from the last pass
+  bool pass_due_ = false;
   std::function<void()> on_events_;
   bool stopping_ = false;
   std::unique_ptr<JobTasks> tasks_;

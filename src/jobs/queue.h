@@ -95,6 +95,8 @@ class Queue {
   [[nodiscard]] WaitReport explain(model::JobId job, WallTime now);
   // Those who could start, in the order in which they would if each found its place.
   [[nodiscard]] std::vector<model::JobId> order() const;
+  // How many that are.
+  [[nodiscard]] std::size_t waiting() const { return line_.size(); }
   // From the warning on: how long until it is ended for not using its GPU.
   [[nodiscard]] std::optional<Seconds> idle_left(model::JobId job, WallTime now) const;
   [[nodiscard]] std::vector<QueueReport> queues() const;
