@@ -43,8 +43,7 @@ Status make_folder(const fs::path& path) {
   return err(ErrorCode::kIo, "{}: {}", path.string(), std::strerror(errno));
 }
 
-bool lists(const fs::path& file, std::string_view name) {
-  const std::string text = read_text(file);
+bool lists(const std::string& text, std::string_view name) {
   const auto names = split(trim(text), ' ');
   return std::ranges::find(names, name) != names.end();
 }
@@ -54,9 +53,11 @@ constexpr std::string_view kLimiting[] = {kCpu, kMemory, kPids};
 // Lets the groups in `folder` have the controllers that the folder has. Says which they lack.
 std::vector<std::string> pass_on(const fs::path& folder) {
   std::vector<std::string> missing;
+  const std::string present = read_text(folder / "cgroup.controllers");
+  const std::string passed_on = read_text(folder / "cgroup.subtree_control");
   for (const std::string_view name : kLimiting) {
-    if (lists(folder / "cgroup.subtree_control", name)) continue;
-    if (!lists(folder / "cgroup.controllers", name)) {
+    if (lists(passed_on, name)) continue;
+    if (!lists(present, name)) {
       missing.push_back(
           fmt::format("{} is not among the controllers of {}", name, folder.string()));
     } else if (const Status on =

@@ -6,6 +6,7 @@
 #include <spawn.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 
@@ -193,7 +194,7 @@ MemberReport MachineRuntime::report(const MemberFolder& folder) {
   // Its shepherd may have ended between the two looks.
   if (const auto ending = folder.ending()) return tell(*ending);
   // Nobody but a shepherd can say that it lives; but where its lock was taken from it, it does.
-  if (const auto watch = folder.watch(); watch && open_process(watch->shepherd)) {
+  if (const auto watch = folder.watch(); watch && is_running(watch->shepherd)) {
     look_again_in(kRetry);
     return result;
   }
@@ -287,6 +288,11 @@ Status MachineRuntime::stop(const MemberKey& key, std::chrono::seconds grace) {
   if (report(folder).phase != MemberPhase::kLiving) return {};
   Status stopped = ask_at_door(folder, StopRequest{grace}, kDoorPatience);
   if (stopped || report(folder).phase != MemberPhase::kLiving) return {};
+  // Somebody has removed the door: there is another way, with the grace that it was started with.
+  if (stopped.error().code != ErrorCode::kUnavailable) return stopped;
+  DIVVY_TRY(watch, folder.watch());
+  DIVVY_TRY(shepherd, open_process(watch.shepherd));
+  if (::syscall(SYS_pidfd_send_signal, shepherd.get(), SIGTERM, nullptr, 0) == 0) return {};
   return stopped;
 }
 

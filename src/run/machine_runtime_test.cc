@@ -43,12 +43,12 @@ TEST_F(Members, LeaveTheirOutputWithTimesAndStreams) {
 
 TEST_F(Members, HaveTheirEnvironmentAndFolderAndNothingOfTheDaemons) {
   ::setenv("ONLY_THE_DAEMONS", "secret", 1);
-  MemberStart member = shell(1, "env | sort; pwd");
+  MemberStart member = shell(1, "env; pwd; echo \"<$GREETING>\"");
   member.environment["GREETING"] = "two\nlines";
   member.working_directory = "/usr";
   run(member);
   const std::string text = output(key(1));
-  EXPECT_NE(text.find("GREETING=two\nlines\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("<two\nlines>\n"), std::string::npos) << text;
   EXPECT_NE(text.find("\n/usr\n"), std::string::npos) << text;
   EXPECT_EQ(text.find("ONLY_THE_DAEMONS"), std::string::npos) << text;
   member = shell(2, "true");
@@ -153,11 +153,12 @@ TEST_F(Members, LeaveNothingBehind) {
   EXPECT_FALSE(fs::exists(runtime_->folder_of(key(1)) / "door"));
 }
 
-TEST_F(Members, StandStillAndGoOn) {
+TEST_F(Members, ThatStandStillCanBeEnded) {
   start(shell(1, "echo ready; while :; do :; done"));
   await_line(key(1), "ready");
   ASSERT_TRUE(runtime_->freeze(key(1), true));
-  // Frozen or not, it can be ended.
+  ASSERT_TRUE(runtime_->freeze(key(1), false));
+  ASSERT_TRUE(runtime_->freeze(key(1), true));
   EXPECT_TRUE(runtime_->stop(key(1), seconds(600)));
   EXPECT_EQ(await_end(key(1)).end->signal, SIGTERM);
 }
@@ -170,6 +171,14 @@ TEST_F(Members, EndTheOrderlyWayWhenTheirShepherdIsAsked) {
   // A terminal that closes is nothing to it; the end of the machine is.
   ::kill(shepherd.pid, SIGHUP);
   ::kill(shepherd.pid, SIGTERM);
+  EXPECT_EQ(await_end(key(1)).end->exit_code, 9);
+}
+
+TEST_F(Members, EndAlsoWhenTheirDoorIsGone) {
+  start(shell(1, "trap 'exit 9' TERM; echo ready; while :; do sleep 1000; done"));
+  await_line(key(1), "ready");
+  fs::remove(runtime_->folder_of(key(1)) / "door");
+  EXPECT_TRUE(runtime_->stop(key(1), seconds(0)));
   EXPECT_EQ(await_end(key(1)).end->exit_code, 9);
 }
 

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
 
@@ -94,6 +95,12 @@ Result<UniqueFd> open_process(const ProcessMark& mark) {
   // Looked at after the descriptor was opened, so that both are about one process.
   if (fd && mark_of(mark.pid) == mark) return fd;
   return err(ErrorCode::kNotFound, "process {} is gone", mark.pid);
+}
+
+bool is_running(const ProcessMark& mark) {
+  const auto process = open_process(mark);
+  pollfd look{process ? process->get() : -1, POLLIN, 0};
+  return process && ::poll(&look, 1, 0) == 0;
 }
 
 std::vector<pid_t> descendants(pid_t root) {

@@ -31,6 +31,9 @@ struct ProcessMark {
 // Readable when it is gone. kNotFound: it is gone already.
 [[nodiscard]] Result<UniqueFd> open_process(const ProcessMark& mark);
 
+// Does it run? One that nobody has collected yet does not.
+[[nodiscard]] bool is_running(const ProcessMark& mark);
+
 // All below `root`, not `root` itself: children, their children and so on, as of now.
 [[nodiscard]] std::vector<pid_t> descendants(pid_t root);
 // Sends the signal to each of them, and to nobody who has only taken over such a number.

@@ -47,6 +47,11 @@ int give_up(const MemberFolder& folder, UniqueFd& channel, const Error& why) {
 }
 
 int look_after(const MemberFolder& folder, UniqueFd channel) {
+  auto orders = folder.orders();
+  // Before the lock is taken: whoever sees that a member is looked after finds a door to knock at.
+  auto door = orders ? listen_at_door(folder.fd(), orders->member.uid, orders->member.gid)
+                     : Result<UniqueFd>(UniqueFd());
+  if (!door) log_warning("there is no door", {{"reason", door.error().message}});
   // Held until this process is gone, however it goes.
   const auto lock = folder.lock();
   if (!lock) {
@@ -57,6 +62,7 @@ int look_after(const MemberFolder& folder, UniqueFd channel) {
     tell(channel, "somebody gave this member up before it was started");
     return 1;
   }
+  if (!orders) return give_up(folder, channel, orders.error());
   UniqueFd signals = take_signals_by_descriptor();
   // Whoever below loses its parent becomes our child, so that nobody gets away.
   if (!signals || ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) {
@@ -72,11 +78,6 @@ int look_after(const MemberFolder& folder, UniqueFd channel) {
   if (const Status room = folder.reserve_ending(); !room) {
     return give_up(folder, channel, room.error());
   }
-  auto orders = folder.orders();
-  if (!orders) return give_up(folder, channel, orders.error());
-  auto door = listen_at_door(folder.fd(), orders->member.uid, orders->member.gid);
-  if (!door) log_warning("there is no door", {{"reason", door.error().message}});
-
   Tending tending(folder, *std::move(orders), std::move(watch), std::move(signals),
                   door ? *std::move(door) : UniqueFd());
   tell(channel, kShepherdReady);
