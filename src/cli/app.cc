@@ -52,6 +52,13 @@ struct CommandLine {
     add_context_commands(tree);
     add_replay_commands(tree);
     add_page_commands(tree);
+    one_command_only(app);
+  }
+
+  // A job may be called "list": once a command is chosen, its arguments name no other one.
+  static void one_command_only(CLI::App& command) {
+    command.require_subcommand(0, 1);
+    for (CLI::App* below : command.get_subcommands(nullptr)) one_command_only(*below);
   }
 
   // The innermost command that was named.

@@ -134,6 +134,12 @@ TEST_F(JobCommands, AJobIsFoundByItsName) {
   EXPECT_TRUE(contains(daemon_.asked().front(), "name=train"));
 }
 
+TEST_F(JobCommands, AJobMayHaveTheNameOfACommand) {
+  daemon_.on("GET /v1/jobs", R"({"items":[{"id":17}]})");
+  daemon_.on("GET /v1/jobs/17", kQueued);
+  EXPECT_EQ(divvy({"get", "list", "-o", "name"}).out, "17\n");
+}
+
 TEST_F(JobCommands, ANameOfSeveralJobsIsNotDeleted) {
   daemon_.on("GET /v1/jobs", R"({"items":[{"id":17},{"id":18}]})");
   const CliOutcome outcome = divvy({"delete", "train"});
