@@ -161,6 +161,11 @@ Result<UsageQuery> parse_usage_query(std::string_view text) {
   usage.filter.queue = query.text("queue");
   DIVVY_TRY(job, job_in(query, "job"));
   usage.filter.job = job;
+  const std::string format = query.text("format").value_or("json");
+  if (format != "json" && format != "csv") {
+    return err(ErrorCode::kInvalidArgument, "\"format\" is json or csv");
+  }
+  usage.csv = format == "csv";
   DIVVY_CHECK_OK(query.nothing_left());
   return usage;
 }

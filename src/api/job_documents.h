@@ -25,9 +25,10 @@ namespace divvy::api {
 [[nodiscard]] Result<store::JobFilter> parse_jobs_query(std::string_view query);
 // "after=12&job=7&user=ada&limit=100"
 [[nodiscard]] Result<store::EventFilter> parse_stored_events_query(std::string_view query);
-// "by=user|queue|job|hour&since=&before=&user=&queue=&job="
+// "by=user|queue|job|hour&since=&before=&user=&queue=&job=&format=json|csv"
 struct UsageQuery {
   store::UsageBy by = store::UsageBy::kUser;
+  bool csv = false;
   store::UsageFilter filter;
 };
 [[nodiscard]] Result<UsageQuery> parse_usage_query(std::string_view query);

@@ -112,6 +112,9 @@ TEST(JobDocuments, ReadsWhichEventsAndWhichUsage) {
   EXPECT_EQ(usage.filter.since, at_second(1));
   EXPECT_EQ(usage.filter.owner, "ada");
   EXPECT_EQ(usage.filter.job, JobId(7));
+  EXPECT_FALSE(usage.csv);
+  EXPECT_TRUE(parse_usage_query("format=csv")->csv);
+  EXPECT_FALSE(parse_usage_query("format=xml").has_value());
 }
 
 TEST(JobDocuments, UsageIsATableInGpuHours) {

@@ -47,8 +47,9 @@ std::int64_t milliseconds(WallTime time) {
 json::object wait_document(const jobs::WaitReport& report) {
   json::object document{{"kind", to_string(report.kind)}, {"text", report.text}};
   document["place"] = report.place ? json::value(*report.place) : json::value(nullptr);
-  document["in_line"] = report.in_line;
-  document["starts"] = report.starts ? json::value(milliseconds(*report.starts)) : json::value();
+  document["inLine"] = report.in_line;
+  document["startsUnixMilliseconds"] =
+      report.starts ? json::value(milliseconds(*report.starts)) : json::value(nullptr);
   return document;
 }
 
@@ -128,7 +129,7 @@ JobRoutes::Answer JobRoutes::submit(const net::HttpRequest& request,
   if (dry_run) {
     DIVVY_CHECK_OK(parts_.dispatcher.check(wanted.spec, wanted.owner));
     document["items"] = json::array();
-    document["dry_run"] = true;
+    document["dryRun"] = true;
     return answer(200, document);
   }
   if (const std::string_view key = request.header("idempotency-key"); !key.empty()) {
@@ -164,7 +165,7 @@ JobRoutes::Answer JobRoutes::get(const model::Job& job, const model::Person& who
     document["waits"] = wait_document(parts_.dispatcher.explain(job.id));
   }
   const auto idle = parts_.dispatcher.idle_left(job.id);
-  document["idle_left_s"] = idle ? json::value(idle->count()) : json::value(nullptr);
+  document["idleLeftSeconds"] = idle ? json::value(idle->count()) : json::value(nullptr);
   return answer(200, document);
 }
 

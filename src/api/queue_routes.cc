@@ -37,26 +37,26 @@ json::value maybe(const std::optional<Share>& share) {
 
 json::object quota_document(const jobs::Quota& quota) {
   return {{"gpu", maybe(quota.share)},
-          {"memory_bytes", quota.memory ? json::value(quota.memory->count()) : json::value()},
+          {"memoryBytes", quota.memory ? json::value(quota.memory->count()) : json::value()},
           {"jobs", quota.jobs ? json::value(*quota.jobs) : json::value()}};
 }
 
 json::object held_document(const jobs::Held& held) {
   return {{"gpu", to_string(Share(static_cast<std::uint32_t>(held.share)))},
-          {"memory_bytes", held.memory},
+          {"memoryBytes", held.memory},
           {"jobs", held.jobs}};
 }
 
 json::object queue_report_document(const jobs::QueueReport& queue) {
   return {{"path", queue.path},
           {"quota", quota_document(queue.quota)},
-          {"borrow", queue.may_borrow},
-          {"most_gpu", maybe(queue.most_share)},
+          {"mayBorrow", queue.may_borrow},
+          {"mostGpu", maybe(queue.most_share)},
           {"weight", queue.weight},
           {"held", held_document(queue.held)},
-          {"borrowed_gpu", to_string(Share(static_cast<std::uint32_t>(queue.borrowed)))},
+          {"borrowedGpu", to_string(Share(static_cast<std::uint32_t>(queue.borrowed)))},
           {"waiting", queue.waiting},
-          {"used_gpu_hours", queue.used_gpu_hours},
+          {"usedGpuHours", queue.used_gpu_hours},
           {"score", queue.score}};
 }
 

@@ -8,7 +8,7 @@ constexpr const char* kSubmitFooter =
 divvyd. What follows -- is its command, to the letter. Options go before what the job
 file says. Where no divvyd runs on this machine, one is started.
 
-A job file is YAML with the fields of docs/jobs.md:
+A job file is YAML with the fields of docs/job-file.md:
   name: train
   gpu: 0.3
   gpu_memory: 10GiB

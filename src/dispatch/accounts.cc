@@ -12,28 +12,26 @@
 namespace divvy::dispatch {
 namespace {
 
-Result<Account> account_of(const std::string& owner, uid_t uid) {
-  if (geteuid() != 0 && uid != geteuid()) {
+struct Entry {
+  passwd user{};
+  std::array<char, 16384> text;
+};
+
+Result<Account> account_of(const passwd& user, const std::string& owner) {
+  if (geteuid() != 0 && user.pw_uid != geteuid()) {
     return err(ErrorCode::kFailedPrecondition,
                "this daemon does not run as root, so it runs jobs of its own user only, and not of "
                "{}",
                owner);
   }
-  passwd entry{};
-  passwd* found = nullptr;
-  std::array<char, 16384> buffer;
-  if (getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) != 0 || found == nullptr) {
-    return err(ErrorCode::kFailedPrecondition, "{} is no user of this machine (uid {})", owner,
-               uid);
-  }
   Account account;
-  account.user = {found->pw_uid, found->pw_gid};
-  account.login = {found->pw_name, found->pw_dir, found->pw_shell};
+  account.user = {user.pw_uid, user.pw_gid};
+  account.login = {user.pw_name, user.pw_dir, user.pw_shell};
   int count = 64;
   account.groups.resize(static_cast<std::size_t>(count));
-  if (getgrouplist(found->pw_name, found->pw_gid, account.groups.data(), &count) < 0) {
+  if (getgrouplist(user.pw_name, user.pw_gid, account.groups.data(), &count) < 0) {
     account.groups.resize(static_cast<std::size_t>(count));
-    if (getgrouplist(found->pw_name, found->pw_gid, account.groups.data(), &count) < 0) count = 0;
+    if (getgrouplist(user.pw_name, user.pw_gid, account.groups.data(), &count) < 0) count = 0;
   }
   account.groups.resize(static_cast<std::size_t>(count));
   return account;
@@ -46,13 +44,22 @@ FindAccount accounts_of(store::Database& database) {
     DIVVY_TRY(person, database.read([&](store::Connection& connection) {
       return store::PeopleTable(connection).find(owner);
     }));
-    if (!person || !person->uid) {
-      return err(ErrorCode::kFailedPrecondition,
-                 "{} is no user of this machine; an operator gives them one with `divvy user set "
-                 "{} --uid UID`",
-                 owner, owner);
+    Entry entry;
+    passwd* found = nullptr;
+    // Whom the kernel knows needs no entry in the store.
+    if (!person) {
+      getpwnam_r(owner.c_str(), &entry.user, entry.text.data(), entry.text.size(), &found);
+    } else if (person->uid) {
+      getpwuid_r(*person->uid, &entry.user, entry.text.data(), entry.text.size(), &found);
     }
-    return account_of(owner, *person->uid);
+    if (found == nullptr) {
+      return err(
+          ErrorCode::kFailedPrecondition,
+          "{} is no user of this machine; an operator makes them one with `divvy user set {} "
+          "--uid UID`",
+          owner, owner);
+    }
+    return account_of(*found, owner);
   };
 }
 

@@ -5,10 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
+#include <filesystem>
 #include <utility>
 
 #include "base/log.h"
 #include "jobs/array.h"
+#include "model/name.h"
 #include "store/event_table.h"
 #include "store/job_table.h"
 
@@ -30,6 +33,17 @@ store::EventRow event_of(const model::Job& job, const model::JobStep& step) {
   event.state = to_string(step.state);
   event.reason = step.reason;
   return event;
+}
+
+// "train" for /opt/bin/train.py; any program gives a name (model/name.h).
+std::string name_from(const std::vector<std::string>& command) {
+  const std::string program =
+      command.empty() ? std::string() : std::filesystem::path(command[0]).stem().string();
+  std::string name;
+  for (const char c : program.substr(0, 40)) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) name += c;
+  }
+  return model::check_name("job", name) ? name : "job";
 }
 
 // Ended jobs that this one waits for: the queue has forgotten them.
@@ -116,7 +130,8 @@ Status Dispatcher::check(const model::JobSpec& spec, const std::string& owner) {
   return queue_->check(spec, owner, finished);
 }
 
-Result<store::Submitted> Dispatcher::submit(const NewJob& wanted) {
+Result<store::Submitted> Dispatcher::submit(NewJob wanted) {
+  if (wanted.spec.name.empty()) wanted.spec.name = name_from(wanted.spec.command);
   DIVVY_CHECK_OK(check(wanted.spec, wanted.owner));
   const WallTime at = parts_.clock.wall_now();
   const store::Submission submission{
@@ -240,7 +255,8 @@ void Dispatcher::step() {
 
 void Dispatcher::hear_members() {
   for (const run::MemberReport& report : parts_.runtime.changes()) {
-    if (report.end) ended_.emplace(report.key, *report.end);
+    const bool never_ran = report.phase == run::MemberPhase::kLost && !report.begun;
+    if (report.end && !never_ran) ended_.emplace(report.key, *report.end);
   }
 }
 

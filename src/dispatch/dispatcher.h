@@ -82,7 +82,7 @@ class Dispatcher {
   // --- For the API ---
 
   // On the disk when it returns.
-  [[nodiscard]] Result<store::Submitted> submit(const NewJob& wanted);
+  [[nodiscard]] Result<store::Submitted> submit(NewJob wanted);
   // Whether it could be submitted, and how it would stand: nothing is changed.
   [[nodiscard]] Status check(const model::JobSpec& spec, const std::string& owner);
   // Likewise on the disk. `by` is who says so.
@@ -124,6 +124,8 @@ class Dispatcher {
 
   // start_work.cc: what the starters do
   void start(const model::Job& job, std::vector<model::JobMember> members);
+  // What there is of it, unless that is nothing but the beginning of a start.
+  [[nodiscard]] std::optional<run::MemberReport> find_started(const run::MemberKey& key);
   void start_member(const model::Job& job, const model::JobMember& member, const Account& account,
                     const MemberSlice& slice);
   void stop(model::JobId job, std::uint32_t attempt, model::Seconds grace);

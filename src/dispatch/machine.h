@@ -45,7 +45,8 @@ class Machine {
   [[nodiscard]] virtual Result<MemberSlice> grant(const run::MemberKey& key, const model::Job& job,
                                                   const model::JobMember& member,
                                                   const MemberUser& user) = 0;
-  // Of a member that holds nothing: success. kFailedPrecondition: somebody still uses it; later.
+  // Of a member that has ended, with all of its processes. Of one that holds nothing: success.
+  // kFailedPrecondition: an end of theirs was not seen yet; later.
   [[nodiscard]] virtual Status release(const run::MemberKey& key) = 0;
   // Who holds slices here, by the names that grant() gave them.
   [[nodiscard]] virtual std::vector<run::MemberKey> held() = 0;

@@ -60,7 +60,7 @@ jobs::Fleet NodeMachine::fleet() {
       gpu->others_memory = Bytes(gpu->others_memory.count() + slice.memory().count());
     }
   }
-  return {{std::move(only)}};
+  return {{std::move(only)}, node::kSmallestSlice};
 }
 
 Result<MemberSlice> NodeMachine::grant(const run::MemberKey& key, const model::Job& job,
@@ -83,7 +83,7 @@ Result<MemberSlice> NodeMachine::grant(const run::MemberKey& key, const model::J
   MemberSlice slice;
   slice.environment = std::get<node::Grant>(answer).environment;
   slice.environment["LD_PRELOAD"] = parts_.shim.string();
-  if (!parts_.simgpu.empty()) slice.environment["LD_LIBRARY_PATH"] = parts_.simgpu.string();
+  slice.environment.insert(parts_.environment.begin(), parts_.environment.end());
   slice.cdi_devices = {node::ContainerDevices::device_name(ask.name)};
   return slice;
 }
@@ -91,7 +91,8 @@ Result<MemberSlice> NodeMachine::grant(const run::MemberKey& key, const model::J
 Status NodeMachine::release(const run::MemberKey& key) {
   const auto tenant = parts_.tenants.find(to_string(key));
   if (!tenant) return {};
-  return parts_.tenants.release(*tenant, {0, 0, 0});
+  // The shepherd has seen to it that no process of the member is left.
+  return parts_.tenants.release(*tenant, {0, 0, 0}, node::Registrar::ComeBack::kImpossible);
 }
 
 std::vector<run::MemberKey> NodeMachine::held() {

@@ -13,8 +13,9 @@ class NodeMachine final : public Machine {
  public:
   struct Parts {
     node::Tenants& tenants;
-    std::filesystem::path shim;    // libdivvy.so, preloaded into members that are processes
-    std::filesystem::path simgpu;  // folder of the simulated driver; empty: the real one
+    std::filesystem::path shim;  // libdivvy.so, preloaded into processes
+    // What members need besides: where the simulated driver is, with simulated GPUs.
+    run::Environment environment;
   };
   // What `parts` refers to outlives it.
   explicit NodeMachine(Parts parts) : parts_(std::move(parts)) {}

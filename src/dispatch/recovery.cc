@@ -85,13 +85,13 @@ Status Dispatcher::recover() {
     for (const model::JobMember& member : job.members) {
       if (member.end) continue;
       const run::MemberKey key{job.id, job.attempt, member.rank};
-      const auto report = members.find(key);
-      if (report == members.end()) {
+      const auto report = find_started(key);
+      if (!report) {
         all_started = false;
-      } else if (report->second.end) {
-        ended_.emplace(key, *report->second.end);
+      } else if (report->end) {
+        ended_.emplace(key, *report->end);
       }
-      if (report == members.end() && job.state == model::JobState::kRunning) {
+      if (!report && job.state == model::JobState::kRunning) {
         ended_.emplace(key, model::MemberEnd{now, 0, SIGKILL, "its folder is gone"});
       }
     }

@@ -16,10 +16,28 @@ run::MemberKey key_of(const model::Job& job, const model::JobMember& member) {
 
 }  // namespace
 
+std::optional<run::MemberReport> Dispatcher::find_started(const run::MemberKey& key) {
+  auto report = parts_.runtime.find(key);
+  if (!report) return std::nullopt;
+  if (report->phase != run::MemberPhase::kLost || report->begun) return *std::move(report);
+  Status forgotten = parts_.runtime.forget(key);
+  // A shepherd that comes late may still look into the folder before it sees that it is too late.
+  for (int tries = 0; !forgotten && tries < 100; ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    forgotten = parts_.runtime.forget(key);
+  }
+  if (!forgotten) {
+    log_error("a start that was interrupted cannot be cleared",
+              {{"member", to_string(key)}, {"reason", forgotten.error().message}});
+    return *std::move(report);
+  }
+  return std::nullopt;
+}
+
 // May be done again after a crash: members that were started are left alone.
 void Dispatcher::start(const model::Job& job, std::vector<model::JobMember> members) {
   std::erase_if(members, [&](const model::JobMember& member) {
-    return parts_.runtime.find(key_of(job, member)).has_value();
+    return find_started(key_of(job, member)).has_value();
   });
   const auto give_back = [&] {
     for (const model::JobMember& member : members) {

@@ -88,7 +88,10 @@ double FairShare::score(const QueueTree& tree, QueueId queue, UserId user) const
 
 std::vector<UsageRow> FairShare::rows(const QueueTree& tree) const {
   std::vector<UsageRow> rows;
+  rows.reserve(by_user_.size());
   for (const auto& [key, used] : by_user_) {
+    // What is as good as forgotten need not be kept.
+    if (used < 1) continue;
     rows.push_back({tree.settings(key.first).path, tree.user_name(key.second), used,
                     at_.value_or(WallTime())});
   }

@@ -161,6 +161,18 @@ place::Request FleetView::request_of(const model::JobSpec& spec) const {
   return request;
 }
 
+std::optional<std::string> FleetView::too_small(const model::Request& request) const {
+  if (request.fraction() == Share(0)) return std::nullopt;
+  Bytes largest;
+  for (const FleetNode& node : fleet_.nodes) {
+    for (const FleetGpu& gpu : node.gpus) largest = std::max(largest, gpu.device.memory);
+  }
+  const Bytes gets = request.memory().value_or(portion(largest, request.fraction()));
+  if (largest == Bytes(0) || gets >= fleet_.smallest_slice) return std::nullopt;
+  return fmt::format("{} of GPU memory is too little for any program; ask for at least {}",
+                     humanize(gets), humanize(fleet_.smallest_slice));
+}
+
 Bytes FleetView::least_memory(const model::Request& request) const {
   std::optional<Bytes> smallest;
   for (const FleetNode& node : fleet_.nodes) {
@@ -212,7 +224,8 @@ std::optional<place::Spot> FleetView::spot_of(const model::JobMember& member,
   const std::vector<FleetGpu>& gpus = fleet_.nodes[node->value()].gpus;
   for (const model::Slice& slice : member.slices) {
     const auto gpu = std::ranges::find(gpus, slice.gpu(), &FleetGpu::uuid);
-    if (gpu == gpus.end()) return std::nullopt;
+    // One that is hidden for a moment gives nothing out; the others are held all the same.
+    if (gpu == gpus.end()) continue;
     const auto device = gpu - gpus.begin();
     if (slice.whole_gpu()) {
       spot.whole |= static_cast<std::uint16_t>(1U << device);

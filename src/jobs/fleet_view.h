@@ -37,13 +37,15 @@ class FleetView {
   // What a job asks, with its GPUs named as placement knows them.
   [[nodiscard]] place::Request request_of(const model::JobSpec& spec) const;
 
+  // Why its part of a GPU would be too small on every GPU; nothing: it is not, or there is no GPU.
+  [[nodiscard]] std::optional<std::string> too_small(const model::Request& request) const;
   // What one member takes of GPU memory at least, wherever it goes.
   [[nodiscard]] Bytes least_memory(const model::Request& request) const;
 
   // Where members are that were placed: by rank, with slices as the node will grant them.
   [[nodiscard]] std::vector<model::JobMember> members_at(std::span<const place::Spot> spots,
                                                          const model::JobSpec& spec) const;
-  // And back, for what runs already; nothing where the GPU is not there.
+  // And back, for what runs already, as far as its GPUs are there; nothing where its node is not.
   [[nodiscard]] std::optional<place::Spot> spot_of(const model::JobMember& member,
                                                    const model::JobSpec& spec) const;
   // As much of the spot as is free: others may hold what was granted while nobody looked. Also

@@ -88,6 +88,16 @@ TEST_F(FleetViewTest, WhatRunsOnARestingGpuIsCountedAllTheSame) {
   EXPECT_EQ(place(spec(1000)).size(), 1u);
 }
 
+TEST_F(FleetViewTest, AGpuThatIsHiddenDoesNotFreeTheOthersOfItsJob) {
+  set(fleet(1, 2));
+  const model::JobSpec job = spec(2000);
+  const auto members = place(job);
+  set(fleet(1, 1));
+  EXPECT_EQ(view_.spot_of(members[0], job)->whole, 1u);
+  set(Fleet{});
+  EXPECT_FALSE(view_.spot_of(members[0], job).has_value());
+}
+
 TEST_F(FleetViewTest, OnlyAnotherFleetIsBuiltAnew) {
   Fleet gpus = fleet(1, 2);
   EXPECT_EQ(view_.update(gpus), true);

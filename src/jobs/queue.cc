@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "jobs/retry.h"
 
 namespace divvy::jobs {
 namespace {
@@ -12,8 +13,9 @@ namespace {
 using model::JobState;
 using model::StopReason;
 
-// The place may be free again soon; the fleet is told of it in the meantime.
-constexpr Seconds kRefusedPause{5};
+// The place may be free again soon; the fleet is told of it in the meantime. If it is refused again
+// and again something else is wrong, and its history should not grow without end.
+constexpr model::RetryPolicy kRefused{1'000'000, Seconds(5), Seconds(600)};
 
 tl::unexpected<Error> not_known(model::JobId job) {
   return err(ErrorCode::kNotFound, "there is no job {}, or it has ended", job);
@@ -57,6 +59,7 @@ void Queue::resettle() {
 // The policy learns what kind of requests come.
 void Queue::prepare() {
   std::vector<place::Request> requests;
+  requests.reserve(shapes_.size());
   for (const Shape& known : shapes_) requests.push_back(known.request);
   fleet_.prepare(requests);
   prepared_for_ = shapes_.size();
@@ -78,6 +81,7 @@ Status Queue::set_settings(Settings settings) {
   line_ = JobLine();
   lengths_.clear();
   std::vector<model::JobId> ids;
+  ids.reserve(jobs_.size());
   for (const auto& [id, entry] : jobs_) ids.push_back(id);
   std::ranges::sort(ids);
   for (const model::JobId id : ids) {
@@ -119,6 +123,7 @@ Status Queue::restore(std::vector<model::Job> jobs, std::span<const UsageRow> us
   }
   for (const FinishedJob& job : finished) dependencies_.add(job);
   std::vector<Entry*> entries;
+  entries.reserve(jobs.size());
   for (model::Job& job : jobs) entries.push_back(&insert(std::move(job)));
   for (Entry* const entry : entries) {
     if (entry->job.state == JobState::kQueued) enqueue(*entry, now);
@@ -160,7 +165,7 @@ const model::Job* Queue::find(model::JobId job) const {
   return found == jobs_.end() ? nullptr : &found->second.job;
 }
 
-Queue::Entry& Queue::insert(model::Job job) {
+Queue::Entry& Queue::insert(model::Job&& job) {
   const model::JobId id = job.id;
   const auto [found, is_new] = jobs_.try_emplace(id, std::move(job));
   DIVVY_CHECK(is_new, "job {} was submitted twice", id);
@@ -181,6 +186,13 @@ Status Queue::check(const model::JobSpec& spec, const std::string& owner,
     return err(ErrorCode::kNotFound, "queue: there is no queue {}{}", spec.queue,
                meant ? fmt::format("; did you mean {}?", *meant)
                      : std::string("; an operator has to create it"));
+  }
+  if (spec.priority > tree_.settings(*queue).highest_priority) {
+    return err(ErrorCode::kPermissionDenied, "priority: {} is above the {} that queue {} allows",
+               spec.priority, tree_.settings(*queue).highest_priority, spec.queue);
+  }
+  if (const auto small = fleet_.too_small(spec.request)) {
+    return err(ErrorCode::kOutOfRange, "request: {}", *small);
   }
   if (const auto fits = place::check(fleet_.request_of(spec)); !fits) {
     return err(with_context(fits.error(), "request"));
@@ -348,6 +360,7 @@ void Queue::member_started(model::JobId job, std::uint32_t attempt, std::uint32_
   if (found == nullptr || found->job.state != JobState::kStarting) return;
   found->started.insert(rank);
   if (found->started.size() < found->job.members.size()) return;
+  found->refusals = 0;
   const std::size_t members = found->job.members.size();
   become(*found, JobState::kRunning, now,
          members == 1 ? "started" : fmt::format("all {} members started", members));
@@ -374,7 +387,7 @@ void Queue::start_refused(model::JobId job, std::uint32_t attempt, const std::st
   if (found->job.state == JobState::kStopping) return stopped(*found, now);
   let_go(*found);
   become(*found, JobState::kQueued, now, fmt::format("not started: {}", why));
-  found->job.not_before = now + kRefusedPause;
+  found->job.not_before = now + *retry_pause(kRefused, ++found->refusals);
   enqueue(*found, now);
 }
 

@@ -119,6 +119,7 @@ class Queue {
     Held held;                               // booked while it is active
     std::vector<place::HoldingId> holdings;  // what of it is known to be on the fleet
     std::set<std::uint32_t> started;         // ranks
+    std::uint32_t refusals = 0;              // starts in a row that somebody else was in the way of
     std::optional<WallTime> stop_by;         // while it is stopping
     std::optional<place::Reservation> reservation;
   };
@@ -152,7 +153,7 @@ class Queue {
   // queue.cc: events
   [[nodiscard]] Entry* entry(model::JobId job);
   [[nodiscard]] Entry* active(model::JobId job, std::uint32_t attempt);
-  Entry& insert(model::Job job);
+  Entry& insert(model::Job&& job);
   void enqueue(Entry& entry, WallTime now);
   void dequeue(Entry& entry);
   void become(Entry& entry, model::JobState state, WallTime now, std::string reason);
@@ -203,9 +204,12 @@ class Queue {
                                                                   std::vector<Entry*>& victims);
 
   // queue_explain.cc
-  [[nodiscard]] WaitReport why(Entry& entry, std::span<const model::JobId> line, WallTime now);
+  struct Trial;
+  [[nodiscard]] WaitReport why(Entry& entry, std::span<const model::JobId> line, Trial& trial,
+                               WallTime now);
   [[nodiscard]] std::optional<WallTime> guess(const Entry& entry,
-                                              std::span<const model::JobId> line, WallTime now);
+                                              std::span<const model::JobId> line, Trial& trial,
+                                              WallTime now);
   [[nodiscard]] std::optional<Seconds> length(const Entry& entry) const;
 
   Settings settings_;

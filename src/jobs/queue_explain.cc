@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "jobs/queue.h"
 #include "place/explain.h"
@@ -16,7 +17,21 @@ using model::JobState;
 constexpr int kStepsAhead = 300;
 constexpr std::size_t kJobsAhead = 500;
 
+std::unique_ptr<place::Policy> simple_policy() {
+  auto policy = place::make_policy("bestfit");
+  DIVVY_CHECK(policy.has_value(), "{}", policy.error().message);
+  return *std::move(policy);
+}
+
 }  // namespace
+
+// The fleet to try things out on. A copy: policies learn from what they are asked, and nobody's
+// question may change what is decided.
+struct Queue::Trial {
+  explicit Trial(const place::Cluster& real) : cluster(real), placer(cluster, simple_policy()) {}
+  place::Cluster cluster;
+  place::Placer placer;
+};
 
 std::vector<model::JobId> Queue::order() const {
   std::vector<model::JobId> ids;
@@ -42,11 +57,13 @@ WaitReport Queue::explain(model::JobId job, WallTime now) {
   }
   const bool in_line = found->waits == Waits::kInLine;
   const auto ids = in_line ? order() : std::vector<model::JobId>{};
-  WaitReport report = why(*found, ids, now);
+  Trial trial(fleet_.cluster());
+  WaitReport report = why(*found, ids, trial, now);
   if (in_line) {
     report.in_line = static_cast<std::uint32_t>(ids.size());
     report.place = static_cast<std::uint32_t>(std::ranges::find(ids, job) - ids.begin()) + 1;
-    if (!report.starts && report.kind != WaitKind::kNever) report.starts = guess(*found, ids, now);
+    if (!report.starts && report.kind != WaitKind::kNever)
+      report.starts = guess(*found, ids, trial, now);
   }
   if (report.starts && report.kind != WaitKind::kNext) {
     report.text += fmt::format("; best guess: it starts {}", about(*report.starts - now));
@@ -54,7 +71,8 @@ WaitReport Queue::explain(model::JobId job, WallTime now) {
   return report;
 }
 
-WaitReport Queue::why(Entry& entry, std::span<const model::JobId> line, WallTime now) {
+WaitReport Queue::why(Entry& entry, std::span<const model::JobId> line, Trial& trial,
+                      WallTime now) {
   const model::Job& job = entry.job;
   WaitReport report;
   const auto say = [&report](WaitKind kind, std::string text) {
@@ -108,9 +126,9 @@ WaitReport Queue::why(Entry& entry, std::span<const model::JobId> line, WallTime
   }
   place::Request request = request_for(entry);
   request.members = members_allowed(entry);
-  const auto spots = fleet_.placer().plan(request);
+  const auto spots = trial.placer.plan(request);
   if (spots.empty()) {
-    const auto explanation = place::explain(fleet_.placer(), request);
+    const auto explanation = place::explain(trial.placer, request);
     say(explanation.never.empty() ? WaitKind::kFull : WaitKind::kNever,
         place::summary(explanation));
     report.details = place::to_text(explanation, place::Detail::kLong);
@@ -134,7 +152,7 @@ WaitReport Queue::why(Entry& entry, std::span<const model::JobId> line, WallTime
   }
   const auto length = job.spec.expected ? job.spec.expected : job.spec.time_limit;
   const place::Instant until = length ? ahead.now + length->count() : place::kNever;
-  const auto* const delayed = place::delayed_by(fleet_.cluster(), ahead, spots, until);
+  const auto* const delayed = place::delayed_by(trial.cluster, ahead, spots, until);
   if (delayed != nullptr) {
     say(WaitKind::kReservation,
         delayed->start == place::kNever
@@ -161,14 +179,14 @@ std::optional<Seconds> Queue::length(const Entry& entry) const {
 // Plays on from now: those who run end when they are expected to, those who are before it start in
 // order. Nothing where too little is known about how long jobs take.
 std::optional<WallTime> Queue::guess(const Entry& entry, std::span<const model::JobId> line,
-                                     WallTime now) {
+                                     Trial& trial, WallTime now) {
   std::vector<const Entry*> waiting;
   for (const model::JobId id : line) {
     if (waiting.size() == kJobsAhead) return std::nullopt;
     waiting.push_back(&jobs_.at(id));
     if (id == entry.job.id) break;
   }
-  place::Cluster& cluster = fleet_.cluster();
+  place::Cluster& cluster = trial.cluster;
   QueueTree tree = tree_;
   // What ends when; what is overdue ends next.
   struct Leaver {
@@ -184,7 +202,6 @@ std::optional<WallTime> Queue::guess(const Entry& entry, std::span<const model::
     if (!end && takes) end = other.job.started.value_or(now) + *takes;
     if (end) ends.emplace(std::max(now, *end), Leaver{&other, other.held, other.holdings});
   }
-  const place::Cluster::Mark mark = cluster.mark();
   std::optional<WallTime> starts;
   WallTime time = now;
   for (int step = 0; step < kStepsAhead && !starts; ++step) {
@@ -195,7 +212,7 @@ std::optional<WallTime> Queue::guess(const Entry& entry, std::span<const model::
       bool placed = false;
       if (!full.contains({other.shape, other.queue}) &&
           !tree.obstacle(other.queue, other.user, least)) {
-        const auto spots = fleet_.placer().plan(request_for(other));
+        const auto spots = trial.placer.plan(request_for(other));
         placed = !spots.empty();
         if (placed) {
           if (&other == &entry) starts = time;
@@ -220,7 +237,6 @@ std::optional<WallTime> Queue::guess(const Entry& entry, std::span<const model::
       ends.erase(ends.begin());
     }
   }
-  cluster.rollback(mark);
   return starts;
 }
 
@@ -260,6 +276,7 @@ std::vector<QueueReport> Queue::queues() const {
 
 std::vector<UserReport> Queue::users() const {
   std::vector<UserReport> reports;
+  reports.reserve(tree_.users());
   for (std::uint32_t i = 0; i < tree_.users(); ++i) {
     reports.push_back(
         {tree_.user_name(UserId(i)), tree_.most(UserId(i)), tree_.held_by(UserId(i))});

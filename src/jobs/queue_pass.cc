@@ -6,6 +6,7 @@
 // again in the same pass: a pass only ever takes, so it would not fit later either.
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -311,8 +312,12 @@ void Queue::start(Entry& entry, std::span<const place::Spot> spots, WallTime now
   dequeue(entry);
   model::Job& job = entry.job;
   // Members of one node have ranks that follow each other, as launchers expect it.
-  std::vector<place::Spot> sorted(spots.begin(), spots.end());
-  std::ranges::stable_sort(sorted, {}, &place::Spot::node);
+  std::vector<std::size_t> ranks(spots.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::ranges::sort(ranks, {}, [&](std::size_t i) { return std::pair(spots[i].node, i); });
+  std::vector<place::Spot> sorted;
+  sorted.reserve(spots.size());
+  for (const std::size_t i : ranks) sorted.push_back(spots[i]);
   job.members = fleet_.members_at(sorted, job.spec);
   job.attempt += 1;
   job.not_before.reset();

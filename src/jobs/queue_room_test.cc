@@ -161,8 +161,7 @@ TEST(Preemption, IsNotRepeatedAfterARestart) {
 
 TEST(Reclaim, AQueueGetsItsQuotaBackFromWhoBorrowedIt) {
   Desk desk(two_queues(), fleet(1, 4));
-  std::vector<JobId> borrowers;
-  for (int i = 0; i < 4; ++i) borrowers.push_back(desk.submit_to("b", spec(1000)));
+  for (int i = 0; i < 4; ++i) desk.submit_to("b", spec(1000));
   EXPECT_EQ(desk.run().size(), 4u) << "it borrows what nobody uses";
   const JobId owner = desk.submit_to("a", with_priority(2000, -100));
   const auto stops = only<Stop>(desk.run());

@@ -54,6 +54,8 @@ void Queue::hold(Entry& entry) {
     if (entry.job.task) ++array_active_[entry.job.task->array];
   }
   for (const model::JobMember& member : entry.job.members) {
+    // Who ended had begun; after a restart nobody tells of that again.
+    if (member.end) entry.started.insert(member.rank);
     const auto spot = fleet_.spot_of(member, entry.job.spec);
     if (!spot) continue;
     // Who may be evicted depends on for whom; that is said when it is asked (queue_room.cc).
@@ -118,6 +120,8 @@ void Queue::ended(Entry& entry, WallTime now) {
     stop(entry, StopReason::kMemberFailed, now, how_it_ended(*failure, job.members.size()));
     return;
   }
+  // Its members can have come and gone before anybody heard of the last of them.
+  if (job.state == JobState::kStarting) become(entry, JobState::kRunning, now, "started");
   let_go(entry);
   if (failure != nullptr) {
     failed(entry, now, how_it_ended(*failure, job.members.size()));

@@ -203,9 +203,13 @@ TEST(Queue, AStartThatWasRefusedIsTriedAgainAndDoesNotCount) {
   EXPECT_TRUE(desk.pass().empty());
   desk.wait(5);
   EXPECT_EQ(only<Start>(desk.pass()).at(0).attempt, 2u);
+  desk.queue().start_refused(id, 2, "somebody was faster", desk.now());
+  EXPECT_EQ(desk.job(id).not_before, desk.now() + Seconds(10)) << "less and less often";
+  desk.wait(10);
+  EXPECT_EQ(only<Start>(desk.pass()).at(0).attempt, 3u);
   desk.queue().start_failed(id, 1, "news of an older attempt", desk.now());
   EXPECT_EQ(desk.state(id), JobState::kStarting);
-  desk.queue().start_failed(id, 2, "no such image", desk.now());
+  desk.queue().start_failed(id, 3, "no such image", desk.now());
   EXPECT_EQ(desk.state(id), JobState::kFailed);
 }
 
@@ -240,6 +244,8 @@ TEST(Queue, UsersOfOneQueueTakeTurns) {
   Desk desk({}, fleet(1, 4));
   std::vector<JobId> ada;
   std::vector<JobId> bob;
+  ada.reserve(4);
+  bob.reserve(4);
   for (int i = 0; i < 4; ++i) ada.push_back(desk.submit(spec(1000), "ada"));
   for (int i = 0; i < 4; ++i) bob.push_back(desk.submit(spec(1000), "bob"));
   EXPECT_EQ(started(desk.run()), (std::vector<JobId>{ada[0], bob[0], ada[1], bob[1]}));
@@ -248,7 +254,10 @@ TEST(Queue, UsersOfOneQueueTakeTurns) {
 TEST(Queue, AJobNobodyCouldEverStartIsRefused) {
   Settings settings;
   settings.queues = {testing::queue("small", 1000, false)};
-  Desk desk(settings);
+  settings.queues[0].highest_priority = 0;
+  Fleet gpus = fleet(1, 4);
+  gpus.smallest_slice = mib(256);
+  Desk desk(settings, gpus);
   const auto refused = [&desk](const model::JobSpec& job, const std::string& queue) {
     model::JobSpec copy = job;
     copy.queue = queue;
@@ -259,6 +268,12 @@ TEST(Queue, AJobNobodyCouldEverStartIsRefused) {
             "queue: there is no queue defualt; did you mean default?");
   EXPECT_EQ(refused(spec(2000), "small"),
             "request: queue small may have at most 1 GPU at one time");
+  model::JobSpec urgent = spec(300);
+  urgent.priority = 1;
+  EXPECT_EQ(refused(urgent, "small"), "priority: 1 is above the 0 that queue small allows");
+  EXPECT_EQ(refused(spec(1), "default"),
+            "request: 102.4 MiB of GPU memory is too little for any program; ask for at least "
+            "256.0 MiB");
   EXPECT_TRUE(refused(spec(17'000), "default").starts_with("request: one member asks for 17"));
   model::JobSpec after = spec(300);
   after.after = {{JobId(77)}};

@@ -36,11 +36,12 @@ struct QueueSettings {
   // What it is promised: others who hold it give it back. Without a share nothing is promised, and
   // whatever its jobs hold is borrowed. The number of jobs is never exceeded, borrowing or not.
   Quota quota;
-  bool may_borrow = true;           // what others leave unused, beyond the quota
-  std::optional<Share> most_share;  // quota and borrowed together; nothing: all there is
-  Quota per_user;                   // no user has more in this queue and those below
-  std::uint32_t weight = 1;         // against its sisters, for the fair share
-  std::optional<IdlePolicy> idle;   // nothing: as in the queue above
+  bool may_borrow = true;                // what others leave unused, beyond the quota
+  std::optional<Share> most_share;       // quota and borrowed together; nothing: all there is
+  Quota per_user;                        // no user has more in this queue and those below
+  std::uint32_t weight = 1;              // against its sisters, for the fair share
+  std::int32_t highest_priority = 1000;  // that jobs submitted here may have
+  std::optional<IdlePolicy> idle;        // nothing: as in the queue above
   friend bool operator==(const QueueSettings&, const QueueSettings&) = default;
 };
 

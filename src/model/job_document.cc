@@ -448,7 +448,10 @@ Result<JobSpec> read_job_spec(std::string_view text) {
   boost::system::error_code code;
   json::parse_options options;
   options.max_depth = kDeepest;
-  const json::value document = json::parse(text, code, {}, options);
+  // Thrown away as a whole: most documents need no memory but this.
+  unsigned char block[8192];
+  json::monotonic_resource memory(block, sizeof block);
+  const json::value document = json::parse(text, code, &memory, options);
   if (code) return err(ErrorCode::kInvalidArgument, "this is not JSON: {}", code.message());
   Fields fields(document, "");
   auto request = read_request(fields);

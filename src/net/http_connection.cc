@@ -250,7 +250,7 @@ std::optional<Caller> caller_of(int fd, bool network) {
   return Caller(fd, 0, Caller::kNobody, Caller::kNobody, std::string(address));
 }
 
-void serve_connection(int fd, const Caller& caller, std::shared_ptr<asio::ssl::context> tls,
+void serve_connection(int fd, const Caller& caller, const std::shared_ptr<asio::ssl::context>& tls,
                       const ConnectionRules& rules) {
   try {
     asio::io_context context(1);

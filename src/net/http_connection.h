@@ -24,7 +24,8 @@ struct ConnectionRules {
 [[nodiscard]] std::optional<Caller> caller_of(int fd, bool network);
 
 // Returns when the connection is over. `fd` stays the caller's; `tls` is null without TLS.
-void serve_connection(int fd, const Caller& caller, std::shared_ptr<boost::asio::ssl::context> tls,
+void serve_connection(int fd, const Caller& caller,
+                      const std::shared_ptr<boost::asio::ssl::context>& tls,
                       const ConnectionRules& rules);
 
 }  // namespace divvy::net

@@ -5,6 +5,7 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -97,11 +98,18 @@ class HttpServer::Impl {
     Session& session = sessions_.emplace_back();
     session.socket = fd;
     session.who = caller.who();
+    try {
+      session.thread = std::thread([this, fd, caller, tls = tls_, &session] {
+        serve_connection(fd, caller, tls, {options_, handler_, stopping_, rate_, streams_});
+        finish(session, fd);
+      });
+    } catch (const std::system_error& error) {
+      log_warning("connection not served", {{"reason", error.what()}});
+      sessions_.pop_back();
+      refuse(fd, "503 Service Unavailable");
+      return;
+    }
     ++connections_[session.who];
-    session.thread = std::thread([this, fd, caller, tls = tls_, &session] {
-      serve_connection(fd, caller, tls, {options_, handler_, stopping_, rate_, streams_});
-      finish(session, fd);
-    });
   }
 
   static void wait_for_a_session_to_end() {

@@ -518,14 +518,14 @@ Result<TenantRecord> Tenants::change(model::TenantId tenant, const Change& chang
   return record;
 }
 
-Status Tenants::release(model::TenantId tenant, const Peer& who) {
+Status Tenants::release(model::TenantId tenant, const Peer& who, Registrar::ComeBack come_back) {
   // Who died a moment ago does not count.
   registrar_->reap();
   const std::lock_guard lock(mutex_);
   const auto found = records().find(tenant);
   if (found == records().end()) return err(ErrorCode::kNotFound, "there is no tenant {}", tenant);
   DIVVY_CHECK_OK(check_owner(found->second, who));
-  DIVVY_CHECK_OK(registrar_->remove_unused(tenant));
+  DIVVY_CHECK_OK(registrar_->remove_unused(tenant, come_back));
   release_locked(tenant, Journal::Sync::kNow);
   serve_waiting();
   return {};

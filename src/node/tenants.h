@@ -143,7 +143,8 @@ class Tenants {
   [[nodiscard]] Result<TenantRecord> change(model::TenantId tenant, const Change& change,
                                             const Peer& who);
   // Refused while processes of it use the GPU: their slice would be granted to others meanwhile.
-  [[nodiscard]] Status release(model::TenantId tenant, const Peer& who);
+  [[nodiscard]] Status release(model::TenantId tenant, const Peer& who,
+                               Registrar::ComeBack come_back = Registrar::ComeBack::kPossible);
 
   // Whether the GPU gets new work (SharedGpu says what the words mean). Those who wait are served
   // where it does.

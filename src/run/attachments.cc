@@ -52,6 +52,7 @@ bool Attachments::has(int connection) const {
 
 std::vector<int> Attachments::connections() const {
   std::vector<int> result;
+  result.reserve(attachments_.size());
   for (const Attachment& attachment : attachments_) result.push_back(attachment.connection);
   return result;
 }

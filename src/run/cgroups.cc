@@ -40,7 +40,10 @@ Status write_control(const fs::path& path, std::string_view text) {
 
 Status make_folder(const fs::path& path) {
   if (::mkdir(path.c_str(), 0755) == 0 || errno == EEXIST) return {};
-  return err(ErrorCode::kIo, "{}: {}", path.string(), std::strerror(errno));
+  const int reason = errno;
+  Status failed = err(ErrorCode::kIo, "{}: {}", path.string(), std::strerror(reason));
+  errno = reason;
+  return failed;
 }
 
 bool lists(const std::string& text, std::string_view name) {
@@ -67,6 +70,21 @@ std::vector<std::string> pass_on(const fs::path& folder) {
     }
   }
   return missing;
+}
+
+// Makes a member's group, and once more what it stands in: the last member of before may have
+// removed that since it was planned.
+Status make_group(const fs::path& folder, bool unified) {
+  constexpr int kTries = 10;
+  Status made;
+  for (int tries = 0; tries < kTries; ++tries) {
+    made = make_folder(folder);
+    if (made || errno != ENOENT) return made;
+    const fs::path parent = folder.parent_path();
+    (void)make_folder(parent);
+    if (unified) (void)pass_on(parent);
+  }
+  return made;
 }
 
 CgroupPlan plan_unified(const fs::path& tree, const fs::path& own, const std::string& name) {
@@ -181,7 +199,7 @@ Cgroup Cgroup::make(const CgroupPlan& plan, const model::MemberLimits& limits,
   Cgroup group;
   std::vector<std::string> why = plan.without;
   for (const fs::path& folder : plan.folders) {
-    if (const Status made = make_folder(folder); made) {
+    if (const Status made = make_group(folder, plan.unified); made) {
       group.folders_.push_back(folder);
     } else {
       why.push_back(made.error().message);
@@ -221,15 +239,20 @@ Cgroup Cgroup::make(const CgroupPlan& plan, const model::MemberLimits& limits,
 
 Cgroup Cgroup::adopt(const std::vector<std::string>& folders) {
   Cgroup group;
-  for (const std::string& folder : folders) {
-    std::error_code code;
-    if (fs::is_directory(folder, code)) group.folders_.emplace_back(folder);
-  }
+  group.folders_.assign(folders.begin(), folders.end());
   return group;
+}
+
+bool Cgroup::exists() const {
+  return std::ranges::any_of(folders_, [](const fs::path& folder) {
+    std::error_code code;
+    return fs::is_directory(folder, code);
+  });
 }
 
 std::vector<std::string> Cgroup::doors() const {
   std::vector<std::string> result;
+  result.reserve(folders_.size());
   for (const fs::path& folder : folders_) result.push_back((folder / "cgroup.procs").string());
   return result;
 }
@@ -304,6 +327,8 @@ bool Cgroup::remove() const {
     for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
       if (::rmdir(folder->c_str()) != 0 && errno != ENOENT) all = false;
     }
+    // What they stand in too, when this was the last; otherwise the kernel refuses.
+    (void)::rmdir(root.parent_path().c_str());
   }
   return all;
 }

@@ -40,7 +40,7 @@ class Cgroup {
   // One that was made before, as the folders were written down. Those that are gone do not matter.
   [[nodiscard]] static Cgroup adopt(const std::vector<std::string>& folders);
 
-  [[nodiscard]] bool exists() const { return !folders_.empty(); }
+  [[nodiscard]] bool exists() const;
   // The files into which a process writes "0" to enter.
   [[nodiscard]] std::vector<std::string> doors() const;
   // Everybody in it and below.

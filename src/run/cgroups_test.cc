@@ -1,7 +1,14 @@
 #include "run/cgroups.h"
 
+#include <fmt/ranges.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <fstream>
 
+#include "run/child.h"
 #include "run/testing.h"
 
 namespace divvy::run {
@@ -127,6 +134,16 @@ TEST_F(FakeUnified, FreezesKillsAndCountsWhoRanOutOfMemory) {
   EXPECT_EQ(group.out_of_memory(), 2U);
 }
 
+TEST_F(FakeUnified, IsMadeAlsoWhenTheLastOfBeforeHasJustRemovedWhatItStandsIn) {
+  CgroupPlan plan = plan_cgroup(tree_, "name");
+  plan.folders = {folder_.path() / "gone" / "name"};
+  std::string without;
+  const Cgroup group = Cgroup::make(plan, {}, without);
+  EXPECT_TRUE(group.exists());
+  EXPECT_TRUE(group.remove());
+  EXPECT_FALSE(fs::exists(folder_.path() / "gone")) << "nobody else is in it";
+}
+
 TEST_F(FakeUnified, SaysWhichControllerIsMissing) {
   write(folder_.path() / "cgroup.controllers", "memory\n");
   write(folder_.path() / "cgroup.subtree_control", "memory\n");
@@ -137,6 +154,48 @@ TEST_F(FakeUnified, SaysWhichControllerIsMissing) {
   (void)Cgroup::make(plan_cgroup(tree_, "name"), limits, without);
   EXPECT_NE(without.find("no limit on processes: "), std::string::npos) << without;
   EXPECT_NE(without.find("pids is not among the controllers of"), std::string::npos) << without;
+}
+
+// --- The kernel's own, of version 2, with whatever controllers it has ---
+
+CgroupTree real_unified() {
+  std::ifstream mounts("/proc/self/mountinfo");
+  std::ifstream groups("/proc/self/cgroup");
+  const std::string cgroup{std::istreambuf_iterator<char>(groups), {}};
+  for (std::string line; std::getline(mounts, line);) {
+    if (line.find(" - cgroup2 ") != std::string::npos) return parse_cgroup_tree(line, cgroup);
+  }
+  return {};
+}
+
+TEST(Cgroup, OfVersionTwoHoldsProcessesTogetherAndKillsThem) {
+  const CgroupTree tree = real_unified();
+  const CgroupPlan plan = plan_cgroup(tree, fmt::format("divvy-test-{}", ::getpid()));
+  std::string without;
+  const Cgroup group = Cgroup::make(plan, {}, without);
+  if (!group.exists()) GTEST_SKIP() << fmt::format("{}", fmt::join(plan.without, "; "));
+
+  ChildPlan sleeper;
+  sleeper.words = {"/bin/sh", "-c", "setsid sleep 1000 & exec sleep 1000"};
+  sleeper.environment = {{"PATH", "/usr/bin:/bin"}};
+  sleeper.uid = ::geteuid();
+  sleeper.gid = ::getegid();
+  sleeper.cgroup_doors = group.doors();
+  const auto child = start_child(sleeper);
+  ASSERT_TRUE(child) << child.error().message;
+  const auto inside = group.processes();
+  EXPECT_NE(std::ranges::find(inside, *child), inside.end());
+  EXPECT_FALSE(group.remove()) << "somebody is in it";
+  EXPECT_TRUE(group.freeze(true));
+  // Who stands still dies all the same.
+  EXPECT_TRUE(group.kill());
+  int status = 0;
+  ASSERT_EQ(::waitpid(*child, &status, 0), *child);
+  EXPECT_EQ(WTERMSIG(status), SIGKILL);
+  const auto until = std::chrono::steady_clock::now() + kTestPatience;
+  while (group.kill() && std::chrono::steady_clock::now() < until) ::usleep(1'000);
+  while (!group.remove() && std::chrono::steady_clock::now() < until) ::usleep(1'000);
+  EXPECT_FALSE(fs::exists(plan.folders.front()));
 }
 
 TEST(Cgroup, ThatIsGoneDoesNotMatter) {

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -77,6 +78,22 @@ void set_ulimits(const ChildPlan& plan, int report) {
   }
 }
 
+// What the daemon has for itself is not for its jobs: many descriptors, which old programs cannot
+// count (they use select), and protection when memory runs out.
+void set_usual_limits(const ChildPlan& plan) {
+  constexpr rlim_t kUsualDescriptors = 1024;
+  rlimit own{};
+  if (!plan.ulimits.contains("nofile") && ::getrlimit(RLIMIT_NOFILE, &own) == 0) {
+    own.rlim_cur = std::min(own.rlim_max, kUsualDescriptors);
+    (void)::setrlimit(RLIMIT_NOFILE, &own);
+  }
+  const UniqueFd score(::open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC));
+  char text[16] = {};
+  if (score && ::read(score.get(), text, sizeof text - 1) > 0 && text[0] == '-') {
+    (void)write_all(score.get(), "0");
+  }
+}
+
 void connect_streams(const ChildPlan& plan, int report) {
   int streams[3] = {plan.input, plan.output, plan.error};
   if (plan.terminal >= 0) {
@@ -103,12 +120,14 @@ void reset_signals() {
 
 std::vector<std::string> entries(const std::map<std::string, std::string>& environment) {
   std::vector<std::string> result;
+  result.reserve(environment.size());
   for (const auto& [name, value] : environment) result.push_back(fmt::format("{}={}", name, value));
   return result;
 }
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> result;
+  result.reserve(texts.size() + 1);
   for (std::string& text : texts) result.push_back(text.data());
   result.push_back(nullptr);
   return result;
@@ -124,6 +143,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
     const UniqueFd file(::open(door.c_str(), O_WRONLY | O_CLOEXEC));
     if (!file || !write_all(file.get(), "0")) give_up(report, kNotExecutable, door);
   }
+  set_usual_limits(plan);
   set_ulimits(plan, report);
   if (!become_user(plan)) {
     give_up(report, kNotExecutable, fmt::format("it cannot run as user {}", plan.uid));

@@ -159,12 +159,13 @@ TEST_F(ContainerMembers, AreEndedAndLeaveNothing) {
 }
 
 TEST_F(ContainerMembers, ThatUseMoreMemoryThanTheyMayAreToldSo) {
-  MemberStart member = contained(1, "tail /dev/zero; exit 1");
+  MemberStart member = contained(1, "");
   member.command = {"tail", "/dev/zero"};
   member.limits.ram = mib(32);
   const model::MemberEnd end = run(member);
   EXPECT_FALSE(end.succeeded());
-  EXPECT_EQ(end.reason, "out of memory: it needed more than its limit of 32MiB");
+  EXPECT_NE(end.reason.find("needed more than its limit of 32MiB"), std::string::npos)
+      << end.reason;
 }
 
 TEST_F(ContainerMembers, OutliveTheDaemonAndAreEndedWhenTheirShepherdIsKilled) {

@@ -144,7 +144,7 @@ Environment member_environment(const std::optional<Account>& account, const Envi
   }
   for (const auto& [name, value] : slice) {
     std::string& there = result[name];
-    there = name == kPreload && !there.empty() ? value + ":" + there : value;
+    there = name == kPreload && !there.empty() ? fmt::format("{}:{}", value, there) : value;
   }
   return result;
 }

@@ -56,6 +56,7 @@ Status kill_processes(const Cgroup& group, const std::string& name) {
 Status run_to_the_end(const ChildPlan& plan) {
   std::vector<std::string> words = plan.words;
   std::vector<char*> word_pointers;
+  word_pointers.reserve(words.size() + 1);
   for (std::string& word : words) word_pointers.push_back(word.data());
   word_pointers.push_back(nullptr);
   std::vector<std::string> variables;
@@ -64,6 +65,7 @@ Status run_to_the_end(const ChildPlan& plan) {
     if (name != kMemberVariable) variables.push_back(fmt::format("{}={}", name, value));
   }
   std::vector<char*> variable_pointers;
+  variable_pointers.reserve(variables.size() + 1);
   for (std::string& variable : variables) variable_pointers.push_back(variable.data());
   variable_pointers.push_back(nullptr);
 

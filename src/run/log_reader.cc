@@ -174,7 +174,7 @@ std::vector<LogLine> LogReader::rest() {
     }
     open = {};
   }
-  std::ranges::stable_sort(lines, {}, &LogLine::at);
+  std::ranges::sort(lines, {}, [](const LogLine& line) { return std::pair(line.at, line.stream); });
   return lines;
 }
 
@@ -201,9 +201,15 @@ std::vector<LogLine> merge(Members& members, const Read& read) {
       all.push_back(std::move(line));
     }
   }
-  // Stable: what one member wrote in one moment stays in its order.
-  std::ranges::stable_sort(all, {}, &LogLine::at);
-  return all;
+  // What one member wrote in one moment stays in its order.
+  std::vector<std::pair<WallTime, std::size_t>> order;
+  order.reserve(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) order.emplace_back(all[i].at, i);
+  std::ranges::sort(order);
+  std::vector<LogLine> sorted;
+  sorted.reserve(all.size());
+  for (const auto& [at, i] : order) sorted.push_back(std::move(all[i]));
+  return sorted;
 }
 
 }  // namespace

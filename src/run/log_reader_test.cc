@@ -18,6 +18,7 @@ const WallTime kStart = WallTime(seconds(1'800'000'000));
 
 std::vector<std::string> texts(const std::vector<LogLine>& lines) {
   std::vector<std::string> result;
+  result.reserve(lines.size());
   for (const LogLine& line : lines) result.push_back(line.text);
   return result;
 }

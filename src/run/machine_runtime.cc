@@ -41,6 +41,7 @@ bool is_for_tenants_only(std::string_view entry) {
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> result;
+  result.reserve(texts.size() + 1);
   for (std::string& text : texts) result.push_back(text.data());
   result.push_back(nullptr);
   return result;
@@ -70,7 +71,10 @@ Result<pid_t> spawn(std::vector<std::string> words, const MemberFolder& folder, 
   ::posix_spawnattr_setflags(&attributes,
                              POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
   pid_t pid = -1;
-  const int failed = ::posix_spawn(&pid, words[0].c_str(), &actions, &attributes,
+  const std::string program = words[0];
+  // What people see in a list of processes.
+  if (program == "/proc/self/exe") words[0] = "divvyd";
+  const int failed = ::posix_spawn(&pid, program.c_str(), &actions, &attributes,
                                    pointers(words).data(), pointers(variables).data());
   ::posix_spawn_file_actions_destroy(&actions);
   ::posix_spawnattr_destroy(&attributes);
@@ -94,6 +98,9 @@ std::string hear(int channel, std::chrono::seconds patience) {
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return text;
     text.append(buffer, static_cast<std::size_t>(got));
+    // Not until it is closed: another process of the daemon may have been forked in between and
+    // hold it open.
+    if (text == kShepherdReady) return text;
   }
 }
 
@@ -185,6 +192,7 @@ MemberReport MachineRuntime::report(const MemberFolder& folder) {
     return result;
   };
   if (const auto watch = folder.watch()) {
+    result.begun = true;
     result.pid = watch->pid;
     result.without = watch->without;
   }
@@ -208,20 +216,20 @@ MemberReport MachineRuntime::report(const MemberFolder& folder) {
 
 void MachineRuntime::watch(const MemberReport& report, const MemberFolder& folder) {
   const auto known = folder.watch();
-  auto process =
-      known ? open_process(known->shepherd) : Result<UniqueFd>(err(ErrorCode::kNotFound, "nobody"));
+  const bool runs = known && is_running(known->shepherd);
+  auto process = runs ? open_process(known->shepherd) : Result<UniqueFd>(UniqueFd());
   const std::lock_guard guard(mutex_);
-  if (watched_.contains(report.key) && watched_[report.key]) return;
-  if (process) {
-    epoll_event event{};
-    event.events = EPOLLIN;
-    event.data.fd = process->get();
-    (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, process->get(), &event);
-    watched_[report.key] = *std::move(process);
-  } else {
-    watched_[report.key] = UniqueFd();
+  UniqueFd& entry = watched_[report.key];
+  if (entry) return;
+  if (!runs || !process) {
+    // Its end is told at once; what cannot be watched is looked at from time to time.
     look_again_in(report.phase == MemberPhase::kLiving ? kRetry : std::chrono::milliseconds(0));
+    return;
   }
+  epoll_event event{};
+  event.events = EPOLLIN;
+  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, process->get(), &event);
+  entry = *std::move(process);
 }
 
 void MachineRuntime::look_again_in(std::chrono::milliseconds time) {
@@ -249,7 +257,7 @@ Result<std::vector<MemberReport>> MachineRuntime::find() {
 Result<MemberReport> MachineRuntime::find(const MemberKey& key) {
   DIVVY_TRY(folder, MemberFolder::open(options_.members, key));
   if (is_starting(key)) return MemberReport{.key = key, .end = {}, .without = {}};
-  const MemberReport found = report(folder);
+  MemberReport found = report(folder);
   if (found.phase == MemberPhase::kLiving) watch(found, folder);
   return found;
 }
@@ -268,17 +276,19 @@ std::vector<MemberReport> MachineRuntime::changes() {
   std::vector<MemberReport> result;
   for (const MemberKey& key : gone) {
     const auto folder = MemberFolder::open(options_.members, key);
-    const MemberReport now =
+    MemberReport now =
         folder ? report(*folder) : MemberReport{.key = key, .end = {}, .without = {}};
-    const std::lock_guard guard(mutex_);
-    if (folder && now.phase == MemberPhase::kLiving) {
-      // Its shepherd is gone and something of it is not.
-      watched_[key] = UniqueFd();
-      look_again_in(kRetry);
-      continue;
+    {
+      const std::lock_guard guard(mutex_);
+      watched_.erase(key);
     }
-    watched_.erase(key);
-    if (folder) result.push_back(now);
+    if (!folder) continue;
+    if (now.phase == MemberPhase::kLiving) {
+      // Its shepherd is gone and something of it is not, or it could not be watched before.
+      watch(now, *folder);
+    } else {
+      result.push_back(std::move(now));
+    }
   }
   return result;
 }

@@ -115,7 +115,9 @@ TEST_F(Members, AreFoundUntilTheyAreForgotten) {
 }
 
 TEST_F(Members, AreAskedToEndBeforeTheyAreKilled) {
-  start(shell(1, "trap 'echo asked; exit 7' TERM; echo ready; while :; do sleep 1000; done"));
+  // Loops without a child: a shell that hears a signal while it starts one waits for the child
+  // first.
+  start(shell(1, "trap 'echo asked; exit 7' TERM; echo ready; while :; do :; done"));
   await_line(key(1), "ready");
   EXPECT_TRUE(runtime_->stop(key(1), seconds(600)));
   const MemberReport report = await_end(key(1));
@@ -125,7 +127,7 @@ TEST_F(Members, AreAskedToEndBeforeTheyAreKilled) {
 }
 
 TEST_F(Members, ThatDoNotListenAreKilledWhenTheirGraceIsOver) {
-  start(shell(1, "trap 'echo ignored' TERM; echo ready; while :; do sleep 1000; done"));
+  start(shell(1, "trap 'echo ignored' TERM; echo ready; while :; do :; done"));
   await_line(key(1), "ready");
   EXPECT_TRUE(runtime_->stop(key(1), seconds(600)));
   await_line(key(1), "ignored");
@@ -164,7 +166,7 @@ TEST_F(Members, ThatStandStillCanBeEnded) {
 }
 
 TEST_F(Members, EndTheOrderlyWayWhenTheirShepherdIsAsked) {
-  start(shell(1, "trap 'exit 9' TERM; echo ready; while :; do sleep 1000; done"));
+  start(shell(1, "trap 'exit 9' TERM; echo ready; while :; do :; done"));
   await_line(key(1), "ready");
   const ProcessMark shepherd = watch_of(key(1)).shepherd;
   ASSERT_GT(shepherd.pid, 1);
@@ -175,7 +177,7 @@ TEST_F(Members, EndTheOrderlyWayWhenTheirShepherdIsAsked) {
 }
 
 TEST_F(Members, EndAlsoWhenTheirDoorIsGone) {
-  start(shell(1, "trap 'exit 9' TERM; echo ready; while :; do sleep 1000; done"));
+  start(shell(1, "trap 'exit 9' TERM; echo ready; while :; do :; done"));
   await_line(key(1), "ready");
   fs::remove(runtime_->folder_of(key(1)) / "door");
   EXPECT_TRUE(runtime_->stop(key(1), seconds(0)));

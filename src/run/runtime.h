@@ -57,6 +57,9 @@ struct MemberReport {
   // Of those that are not living. A lost one was ended by SIGKILL, and the reason says so.
   std::optional<model::MemberEnd> end;
   pid_t pid = 0;  // of the command, once it has started
+  // A shepherd took it up, so its command may have run. A lost one without has never run: whoever
+  // wanted to start it was killed before there was a shepherd, and no late one can.
+  bool begun = false;
   // What could not be limited as asked, and why; empty: all of it is.
   std::string without;
 };

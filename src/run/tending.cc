@@ -85,6 +85,7 @@ void Tending::start() {
     end_.exit_code = child.error().exit_code;
     end_.reason = "could not be started: " + child.error().message;
     log_.say(end_.reason, clock_.wall_now());
+    start_failed_ = true;
     begin(Phase::kEnding);
   }
   if (const Status written = folder_.write(watch_); !written) {
@@ -104,8 +105,7 @@ void Tending::wait_for_something() {
   std::vector<pollfd> waits = {{signals_.get(), POLLIN, 0},
                                {output_.get(), POLLIN, 0},
                                {error_.get(), POLLIN, 0},
-                               {full ? -1 : door_.get(), POLLIN, 0},
-                               {aside_output_.get(), POLLIN, 0}};
+                               {full ? -1 : door_.get(), POLLIN, 0}};
   const std::size_t fixed = waits.size();
   for (const auto& caller : callers_) waits.push_back({caller->socket.get(), POLLIN, 0});
 

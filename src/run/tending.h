@@ -61,6 +61,7 @@ class Tending {
   bool run_aside(ChildPlan plan);
   void begin(Phase phase);
   void aside_ended(int status);
+  void find_reason();
   void finish();
   [[nodiscard]] bool anybody_left();
   [[nodiscard]] std::optional<Moment> next_deadline() const;
@@ -72,13 +73,13 @@ class Tending {
   void answer(const Caller& caller, const DoorAnswer& answer,
               const std::vector<int>& fds = {}) const;
   void refuse(const Caller& caller, std::string reason) const;
-  void handle(Caller& caller, const StopRequest& request, std::vector<UniqueFd> fds);
-  void handle(Caller& caller, const FreezeRequest& request, std::vector<UniqueFd> fds);
-  void handle(Caller& caller, const ExecRequest& request, std::vector<UniqueFd> fds);
-  void handle(Caller& caller, const CopyRequest& request, std::vector<UniqueFd> fds);
-  void handle(Caller& caller, const AttachRequest& request, std::vector<UniqueFd> fds);
-  void handle(Caller& caller, const CloseInputRequest& request, std::vector<UniqueFd> fds);
-  void handle(Caller& caller, const SignalRequest& request, std::vector<UniqueFd> fds);
+  void handle(Caller& caller, const StopRequest& request, const std::vector<UniqueFd>& fds);
+  void handle(Caller& caller, const FreezeRequest& request, const std::vector<UniqueFd>& fds);
+  void handle(Caller& caller, const ExecRequest& request, const std::vector<UniqueFd>& fds);
+  void handle(Caller& caller, const CopyRequest& request, const std::vector<UniqueFd>& fds);
+  void handle(Caller& caller, const AttachRequest& request, const std::vector<UniqueFd>& fds);
+  void handle(Caller& caller, const CloseInputRequest& request, const std::vector<UniqueFd>& fds);
+  void handle(Caller& caller, const SignalRequest& request, const std::vector<UniqueFd>& fds);
   void start_for(Caller& caller, ChildPlan plan, const std::vector<UniqueFd>& fds);
   void hang_up(Caller& caller);
 
@@ -100,9 +101,11 @@ class Tending {
   UniqueFd error_;
   UniqueFd input_;  // our end, where the member keeps its input
   std::optional<Moment> kill_at_;
+  bool asked_ = false;   // to end
   bool killed_ = false;  // because the time was over
   std::chrono::seconds grace_{0};
   model::MemberEnd end_;
+  bool start_failed_ = false;
 
   pid_t aside_ = 0;  // what podman is doing for the present phase
   UniqueFd aside_output_;

@@ -60,7 +60,7 @@ void Tending::refuse(const Caller& caller, std::string reason) const {
 }
 
 bool Tending::serve(Caller& caller) {
-  DoorPacket packet = receive_at_door(caller.socket.get());
+  const DoorPacket packet = receive_at_door(caller.socket.get());
   if (packet.outcome == DoorPacket::Outcome::kNothingYet) return true;
   if (packet.outcome == DoorPacket::Outcome::kClosed) return false;
   if (!packet.complete) {
@@ -72,16 +72,18 @@ bool Tending::serve(Caller& caller) {
     refuse(caller, request.error().message);
     return false;
   }
-  std::visit([&](const auto& which) { handle(caller, which, std::move(packet.fds)); }, *request);
+  std::visit([&](const auto& which) { handle(caller, which, packet.fds); }, *request);
   return true;
 }
 
-void Tending::handle(Caller& caller, const StopRequest& request, std::vector<UniqueFd> /*fds*/) {
+void Tending::handle(Caller& caller, const StopRequest& request,
+                     const std::vector<UniqueFd>& /*fds*/) {
   stop(request.grace);
   answer(caller, {});
 }
 
-void Tending::handle(Caller& caller, const FreezeRequest& request, std::vector<UniqueFd> /*fds*/) {
+void Tending::handle(Caller& caller, const FreezeRequest& request,
+                     const std::vector<UniqueFd>& /*fds*/) {
   if (phase_ != Phase::kRunning) return refuse(caller, "the member is ending");
   if (const auto plan = program_->freeze(request.frozen)) {
     if (!run_aside(*plan)) return refuse(caller, "podman could not be started");
@@ -111,7 +113,7 @@ void Tending::start_for(Caller& caller, ChildPlan plan, const std::vector<Unique
   caller.child = *child;
 }
 
-void Tending::handle(Caller& caller, const ExecRequest& request, std::vector<UniqueFd> fds) {
+void Tending::handle(Caller& caller, const ExecRequest& request, const std::vector<UniqueFd>& fds) {
   ChildPlan plan = program_->exec(request);
   if (!request.terminal) {
     start_for(caller, std::move(plan), fds);
@@ -129,13 +131,13 @@ void Tending::handle(Caller& caller, const ExecRequest& request, std::vector<Uni
   }
 }
 
-void Tending::handle(Caller& caller, const CopyRequest& request, std::vector<UniqueFd> fds) {
+void Tending::handle(Caller& caller, const CopyRequest& request, const std::vector<UniqueFd>& fds) {
   start_for(caller, program_->copy(request), fds);
   if (caller.child > 0) answer(caller, {DoorAnswer::Kind::kStarted, caller.child, 0, 0, {}});
 }
 
 void Tending::handle(Caller& caller, const AttachRequest& /*request*/,
-                     std::vector<UniqueFd> /*fds*/) {
+                     const std::vector<UniqueFd>& /*fds*/) {
   if (phase_ != Phase::kRunning) return refuse(caller, "the member is ending");
   const auto ends = attachments_.add(caller.socket.get());
   if (!ends) return refuse(caller, ends.error().message);
@@ -145,13 +147,14 @@ void Tending::handle(Caller& caller, const AttachRequest& /*request*/,
 }
 
 void Tending::handle(Caller& caller, const CloseInputRequest& /*request*/,
-                     std::vector<UniqueFd> /*fds*/) {
+                     const std::vector<UniqueFd>& /*fds*/) {
   if (!attachments_.has(caller.socket.get())) return refuse(caller, "you are not attached");
   input_.reset();
   answer(caller, {});
 }
 
-void Tending::handle(Caller& caller, const SignalRequest& request, std::vector<UniqueFd> /*fds*/) {
+void Tending::handle(Caller& caller, const SignalRequest& request,
+                     const std::vector<UniqueFd>& /*fds*/) {
   if (caller.child <= 0) return refuse(caller, "nothing runs for this connection");
   // The group that it leads: it was started in a session of its own.
   ::kill(-caller.child, request.signal);

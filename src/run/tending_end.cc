@@ -20,6 +20,8 @@ constexpr std::chrono::milliseconds kKillPause{20};
 constexpr std::chrono::seconds kAsidePatience{60};
 // How long a full disk is waited for between two attempts at the last word.
 constexpr int kDiskPauseMs = 1'000;
+constexpr std::string_view kOutOfMemory = "out of memory";
+constexpr int kKilledInside = 128 + SIGKILL;  // as podman says it
 
 }  // namespace
 
@@ -35,6 +37,7 @@ void Tending::signal_all(int number) const {
 void Tending::stop(std::chrono::seconds grace) {
   if (phase_ != Phase::kRunning) return;
   const Moment at = std::chrono::steady_clock::now() + grace;
+  asked_ = true;
   if (!kill_at_) {
     log_.say(fmt::format("asked to end within {} s", grace.count()), clock_.wall_now());
     signal_all(SIGTERM);
@@ -123,7 +126,7 @@ void Tending::aside_ended(int status) {
   aside_output_.reset();
   if (phase_ == Phase::kAsking) {
     const std::string_view said(text, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    if (status == 0 && trim(said) == "true") end_.reason = "out of memory";
+    if (status == 0 && trim(said) == "true") end_.reason = kOutOfMemory;
     return begin(Phase::kRemoving);
   }
   if (phase_ != Phase::kRemoving) return;
@@ -131,19 +134,30 @@ void Tending::aside_ended(int status) {
   begin(Phase::kEnding);
 }
 
-void Tending::finish() {
-  drain_output();
+// What is to be said beside the code and the signal.
+void Tending::find_reason() {
+  const auto& ram = orders_.member.limits.ram;
   if (group_.out_of_memory() > 0 && (end_.signal == SIGKILL || end_.exit_code != 0)) {
-    end_.reason = "out of memory";
+    end_.reason = kOutOfMemory;
   }
-  if (end_.reason == "out of memory" && orders_.member.limits.ram) {
-    end_.reason += fmt::format(": it needed more than its limit of {}", *orders_.member.limits.ram);
+  if (end_.reason == kOutOfMemory && ram) {
+    end_.reason += fmt::format(": it needed more than its limit of {}", *ram);
   }
-  if (killed_ && end_.reason.empty()) {
+  if (!end_.reason.empty()) return;
+  if (killed_) {
     end_.reason =
         fmt::format("killed: it had not ended {} s after it was asked to", grace_.count());
+  } else if (orders_.member.container && end_.exit_code == kKilledInside && ram && !asked_) {
+    // Podman does not tell with every runtime, and nobody else is likely to have done it.
+    end_.reason =
+        fmt::format("killed, most likely because it needed more than its limit of {}", *ram);
   }
-  if (!end_.reason.empty()) log_.say(end_.reason, clock_.wall_now());
+}
+
+void Tending::finish() {
+  drain_output();
+  find_reason();
+  if (!end_.reason.empty() && !start_failed_) log_.say(end_.reason, clock_.wall_now());
   for (int tries = 0; tries < 100 && !group_.remove(); ++tries) {
     (void)::poll(nullptr, 0, static_cast<int>(kKillPause.count()));
   }

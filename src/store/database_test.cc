@@ -188,7 +188,7 @@ TEST_F(DatabaseTest, RestoresABackupWhileItRuns) {
 TEST_F(DatabaseTest, WhatIsNoBackupIsNotRestored) {
   submit_one();
   std::ofstream(folder_ / "text") << "hello, this is no database at all";
-  std::ofstream(folder_ / "empty");
+  std::ofstream(folder_ / "empty").flush();
   EXPECT_EQ(database_->restore(folder_ / "text").error().code, ErrorCode::kDataLoss);
   EXPECT_EQ(database_->restore(folder_ / "empty").error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(database_->restore(folder_ / "nothing").error().code, ErrorCode::kNotFound);

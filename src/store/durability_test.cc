@@ -29,6 +29,7 @@ struct Acknowledged {
     if (::write(pipe, &message, sizeof message) != sizeof message) ::_exit(2);
   };
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
       for (;;) {

@@ -95,8 +95,7 @@ Status JobTable::add_steps(const Job& job, std::size_t from) {
 }
 
 Status JobTable::write_members(const Job& job) {
-  // A job that was never started has none, and most are that when they are written.
-  if (job.attempt == 0 && job.members.empty()) return {};
+  if (job.attempt == 0) return {};
   DIVVY_TRY(removal, connection_.prepare("DELETE FROM job_members WHERE job = ? AND attempt = ?"));
   DIVVY_CHECK_OK(removal.add(signed_id(job.id)).add(job.attempt).run());
   for (const model::JobMember& member : job.members) {
@@ -159,9 +158,12 @@ Result<Job> JobTable::read_job(Statement& row) {
   job.started = row.optional_time(11);
   job.ended = row.optional_time(12);
 
-  auto members = read_members(id, job.attempt);
-  if (!members) return err(damaged(id, members.error()));
-  job.members = *std::move(members);
+  // Most that are read were never started.
+  if (job.attempt > 0) {
+    auto members = read_members(id, job.attempt);
+    if (!members) return err(damaged(id, members.error()));
+    job.members = *std::move(members);
+  }
   DIVVY_TRY(steps, connection_.prepare(
                        "SELECT at, state, reason FROM job_steps WHERE job = ? ORDER BY number"));
   steps.add(signed_id(id));

@@ -73,6 +73,7 @@ inline model::Job test_job(std::uint64_t id) {
 inline Submission test_submission(std::size_t count = 1) {
   const auto make = [count](model::JobId first) {
     std::vector<model::Job> jobs;
+    jobs.reserve(count);
     for (std::size_t i = 0; i < count; ++i) jobs.push_back(test_job(first.value() + i));
     return jobs;
   };
