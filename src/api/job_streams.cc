@@ -7,6 +7,7 @@
 #include "api/job_documents.h"
 #include "api/job_routes.h"
 #include "api/query.h"
+#include "base/text.h"
 #include "net/server_sent_events.h"
 #include "run/log_reader.h"
 
@@ -110,16 +111,34 @@ JobRoutes::Answer JobRoutes::logs(const model::Job& job, const std::string& quer
 }
 
 JobRoutes::Answer JobRoutes::watch(const net::HttpRequest& request) const {
-  DIVVY_TRY(filter, parse_stored_events_query(request.query));
+  // ?from=now: nothing of what has been, and a sign of life at once, after which whoever watches
+  // can look at the jobs and miss nothing.
+  bool from_now = false;
+  std::string query;
+  for (const std::string_view piece : split(request.query, '&')) {
+    if (piece == "from=now") {
+      from_now = true;
+    } else if (!piece.empty()) {
+      query += (query.empty() ? "" : "&") + std::string(piece);
+    }
+  }
+  DIVVY_TRY(filter, parse_stored_events_query(query));
+  if (from_now) {
+    DIVVY_TRY(last, parts_.database.read([](store::Connection& connection) {
+      return store::EventTable(connection).last();
+    }));
+    filter.after = last;
+  }
   if (const auto last = request.header("last-event-id"); !last.empty()) {
-    DIVVY_TRY(query, Query::parse("after=" + std::string(last)));
-    DIVVY_TRY(after, query.number("after"));
+    DIVVY_TRY(header, Query::parse("after=" + std::string(last)));
+    DIVVY_TRY(after, header.number("after"));
     filter.after = after.value_or(filter.after);
   }
   net::HttpResponse response;
   response.content_type = std::string(net::kEventStream);
   response.headers["cache-control"] = "no-store";
-  response.stream = [this, filter](net::HttpStream& stream) mutable {
+  response.stream = [this, filter, from_now](net::HttpStream& stream) mutable {
+    if (from_now && !stream.send(net::write_heartbeat())) return;
     const EventBell::Listener listener(parts_.bell);
     for (;;) {
       listener.clear();
