@@ -22,8 +22,8 @@ constexpr const char* kQueued = R"({"id":17,"name":"train","owner":"ada","queue"
   "endedUnixMilliseconds":null,"notBeforeUnixMilliseconds":null,"attempt":0,"failures":0,
   "running":[],"history":[{"unixMilliseconds":1794743700000,"state":"queued","reason":"submitted"}],
   "spec":{"command":["python","train.py"],"environment":{"SECRET":"x"},"gpu":"0.3"},
-  "waits":{"kind":"full","text":"0.3 of a GPU is free nowhere","place":3,"in_line":12,
-           "starts":1794744300000},"idle_left_s":null})";
+  "waits":{"kind":"full","text":"0.3 of a GPU is free nowhere","place":3,"inLine":12,
+           "startsUnixMilliseconds":1794744300000},"idleLeftSeconds":null})";
 
 std::string job_in(const std::string& state, int exit_code = 0, int signal = 0) {
   return fmt::format(

@@ -107,11 +107,11 @@ void add_wait(Lines& lines, const Answer& waits, WallTime now) {
   if (waits.empty()) return;
   if (!waits["place"].empty()) {
     lines.add("place",
-              fmt::format("{} of {} in line", waits["place"].text(), waits["in_line"].text()));
+              fmt::format("{} of {} in line", waits["place"].text(), waits["inLine"].text()));
   }
   lines.add("waits for", waits["text"].text());
   if (waits["kind"].text() != "never" && waits["kind"].text() != "suspended") {
-    lines.add("starts", starts_text(waits["starts"], now));
+    lines.add("starts", starts_text(waits["startsUnixMilliseconds"], now));
   }
 }
 
@@ -216,7 +216,7 @@ std::string job_summary(const Answer& job, WallTime now, const Style& style) {
     }
   }
   add_wait(lines, job["waits"], now);
-  if (const auto idle = job["idle_left_s"].number()) {
+  if (const auto idle = job["idleLeftSeconds"].number()) {
     lines.add("idle", "does not use its GPU; ended in " + span_text(*idle));
   }
   return fmt::format("Job {} {}: {}\n{}", job["id"].text(), job["name"].text(),

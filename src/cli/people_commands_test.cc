@@ -26,9 +26,9 @@ class PeopleCommands : public testing::Test {
 
 TEST_F(PeopleCommands, QueuesAreListed) {
   daemon_.on("GET /v1/queues",
-             R"({"items":[{"path":"research","quota":{"gpu":"4","memory_bytes":null,"jobs":50},
-             "borrow":true,"most_gpu":null,"weight":1,"held":{"gpu":"1.5","memory_bytes":1073741824,
-             "jobs":3},"borrowed_gpu":"0","waiting":2,"used_gpu_hours":1.5,"score":0.2}]})");
+             R"({"items":[{"path":"research","quota":{"gpu":"4","memoryBytes":null,"jobs":50},
+             "mayBorrow":true,"mostGpu":null,"weight":1,"held":{"gpu":"1.5","memoryBytes":1073741824,
+             "jobs":3},"borrowedGpu":"0","waiting":2,"usedGpuHours":1.5,"score":0.2}]})");
   EXPECT_EQ(divvy({"queue", "list"}).out,
             "QUEUE          GPU   MEMORY     JOBS  WAITING  BORROWED\n"
             "research  1.5 of 4  1.0 GiB  3 of 50        2  0\n");

@@ -34,7 +34,7 @@ std::string bytes_text(const Answer& count) {
 // "1.5 of 4", or "1.5" where there is no limit.
 ListColumn held_column(std::string header, const std::string& limits, const std::string& field,
                        bool wide = false) {
-  const bool bytes = field == "memory_bytes";
+  const bool bytes = field == "memoryBytes";
   return {.header = std::move(header),
           .cell =
               [=](const Answer& item) {
@@ -55,16 +55,16 @@ ListView queue_view() {
   view.columns = {
       text_column("QUEUE", "path"),
       held_column("GPU", "quota", "gpu"),
-      held_column("MEMORY", "quota", "memory_bytes"),
+      held_column("MEMORY", "quota", "memoryBytes"),
       held_column("JOBS", "quota", "jobs"),
       number_column("WAITING", "waiting"),
-      text_column("BORROWED", "borrowed_gpu"),
+      text_column("BORROWED", "borrowedGpu"),
       number_column("WEIGHT", "weight", true),
       {.header = "BORROWS",
-       .cell = [](const Answer& queue) { return Cell(queue["borrow"].flag() ? "yes" : "no"); },
+       .cell = [](const Answer& queue) { return Cell(queue["mayBorrow"].flag() ? "yes" : "no"); },
        .wide = true},
-      text_column("MOST GPU", "most_gpu", true),
-      text_column("GPU HOURS", "used_gpu_hours", true),
+      text_column("MOST GPU", "mostGpu", true),
+      text_column("GPU HOURS", "usedGpuHours", true),
       text_column("SCORE", "score", true)};
   return view;
 }
@@ -74,7 +74,7 @@ ListView quota_view() {
   view.name = "user";
   view.nothing = "nobody has a job or a quota";
   view.columns = {text_column("USER", "user"), held_column("GPU", "most", "gpu"),
-                  held_column("MEMORY", "most", "memory_bytes"),
+                  held_column("MEMORY", "most", "memoryBytes"),
                   held_column("JOBS", "most", "jobs")};
   return view;
 }
@@ -120,7 +120,7 @@ json::object quota_body(const QuotaArguments& arguments) {
   put("user_gpu", arguments.user_gpu);
   put("user_memory", arguments.user_memory);
   put("user_jobs", arguments.user_jobs);
-  put("most_gpu", arguments.most_gpu);
+  put("mostGpu", arguments.most_gpu);
   put("weight", arguments.weight);
   put("idle_after", arguments.idle_after);
   put("idle_warning", arguments.idle_warning);
