@@ -132,7 +132,12 @@ void Machine::TearDown() {
         std::cerr << entry.path() << ":\n" << read(entry.path());
     }
   }
-  fs::remove_all(folder_);
+  // What the daemon had started (the keeper, the sampler) ends a moment after it.
+  EXPECT_TRUE(eventually([this] {
+    std::error_code error;
+    fs::remove_all(folder_, error);
+    return !error;
+  }));
 }
 
 void Machine::start_daemon(const std::vector<std::string>& options) {

@@ -4,9 +4,11 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace divvy::nvml {
 namespace {
@@ -68,7 +70,7 @@ class Lane {
     return *std::move(answered->answer);
   }
 
-  // False when its thread is still with the driver.
+  // False when its thread is still with the driver, where it may stay for ever.
   bool stop() {
     {
       const std::lock_guard lock(state_->mutex);
@@ -98,6 +100,15 @@ class Lane {
   std::thread thread_;
 };
 
+// A driver that was stuck is not closed when it comes back: nobody can say where the program is
+// then.
+void keep_for_ever(std::shared_ptr<Library> library) {
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<std::shared_ptr<Library>>;
+  const std::lock_guard lock(mutex);
+  kept->push_back(std::move(library));
+}
+
 class GuardedLibrary : public Library {
  public:
   GuardedLibrary(std::unique_ptr<Library> library, std::chrono::milliseconds patience)
@@ -106,8 +117,7 @@ class GuardedLibrary : public Library {
   ~GuardedLibrary() override {
     bool all_back = true;
     for (auto& [index, lane] : lanes_) all_back = lane->stop() && all_back;
-    // Closing the library under a thread that is in it would be worse than not closing it.
-    if (!all_back) (void)library_.release();  // NOLINT(bugprone-unused-return-value)
+    if (!all_back) keep_for_ever(library_);
   }
 
   bool simulated() const override { return library_->simulated(); }
@@ -119,7 +129,7 @@ class GuardedLibrary : public Library {
 
   Result<Device> device(std::uint32_t index) override {
     const Result<Device> found =
-        lane(index).ask<Device>([this, index] { return library_->device(index); });
+        lane(index).ask<Device>([library = library_, index] { return library->device(index); });
     if (found) {
       const std::lock_guard lock(mutex_);
       indices_[found->handle] = index;
@@ -164,17 +174,20 @@ class GuardedLibrary : public Library {
   Result<std::vector<ProcessUtilization>> process_utilization(
       Device device, std::chrono::system_clock::time_point since) override {
     return lane_of(device).ask<std::vector<ProcessUtilization>>(
-        [this, device, since] { return library_->process_utilization(device, since); });
+        [library = library_, device, since] {
+          return library->process_utilization(device, since);
+        });
   }
 
   Result<std::uint32_t> clock_mhz(Device device, ClockDomain domain) override {
     return lane_of(device).ask<std::uint32_t>(
-        [this, device, domain] { return library_->clock_mhz(device, domain); });
+        [library = library_, device, domain] { return library->clock_mhz(device, domain); });
   }
 
   // About two GPUs, so that it belongs to neither's thread.
   Result<Distance> distance(Device a, Device b) override {
-    return lane(kPairs).ask<Distance>([this, a, b] { return library_->distance(a, b); });
+    return lane(kPairs).ask<Distance>(
+        [library = library_, a, b] { return library->distance(a, b); });
   }
 
   Result<std::unique_ptr<XidEvents>> watch_xids(std::span<const Device> devices) override {
@@ -188,7 +201,7 @@ class GuardedLibrary : public Library {
   template <typename T>
   Result<T> ask(Device device, Result<T> (Library::*question)(Device)) {
     return lane_of(device).ask<T>(
-        [this, device, question] { return (library_.get()->*question)(device); });
+        [library = library_, device, question] { return (library.get()->*question)(device); });
   }
 
   Lane& lane_of(Device device) {
@@ -208,7 +221,8 @@ class GuardedLibrary : public Library {
     return *found;
   }
 
-  std::unique_ptr<Library> library_;
+  // Every question holds it: it is not closed under a thread that is in it.
+  std::shared_ptr<Library> library_;
   const std::chrono::milliseconds patience_;
   std::mutex mutex_;
   std::map<void*, std::uint32_t> indices_;

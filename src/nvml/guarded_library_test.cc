@@ -72,8 +72,8 @@ TEST(GuardedLibrary, AGpuThatIsStuckAnswersThatItDoesNotAndTheOthersGoOn) {
 
 TEST(GuardedLibrary, GoesAwayAlsoWhileAGpuIsStuck) {
   const auto gate = std::make_shared<Gate>();
-  // The guard leaves it behind, because somebody is in it; it is left to nobody on purpose.
-  static Library* left_behind = nullptr;
+  // The guard leaves it behind, because somebody is in it.
+  Library* left_behind = nullptr;
   {
     auto inner = std::make_unique<StuckLibrary>(gate);
     left_behind = inner.get();
