@@ -122,7 +122,10 @@ int exec_in_member(const Session& session, const MemberPlace& place,
     end = pump(
         *door, {{STDIN_FILENO, fd}, {fd, STDOUT_FILENO}}, 1, *signals,
         [&](int number) {
-          if (number != SIGWINCH) return door->signal(number).has_value() || true;
+          if (number != SIGWINCH) {
+            (void)door->signal(number);
+            return true;
+          }
           const run::TerminalSize size = terminal_size();
           winsize now{};
           now.ws_row = size.rows;
