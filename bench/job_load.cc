@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <mutex>
 #include <thread>
 
@@ -96,14 +97,23 @@ class Daemon {
                              {.method = method, .path = path, .query = query, .body = body},
                              std::chrono::seconds(30));
   }
-  // Whether it was acknowledged.
-  bool submit(const std::string& share, const std::string& command, Times& times) {
+  void submit(const std::string& share, const std::string& command, Times& times) {
     const auto begin = Clock::now();
     const auto answer = ask(
         "POST", "/v1/jobs", {},
         fmt::format(R"({{"gpu": {}, "command": ["sleep", "{}"], "grace": "1s"}})", share, command));
     times.add(Clock::now() - begin);
-    return answer && answer->status == 201;
+    if (answer && answer->status == 201) return;
+    const std::lock_guard lock(mutex_);
+    ++refused_[answer ? fmt::format("{} {}", answer->status, answer->body)
+                      : answer.error().message];
+  }
+  // Why, and how often.
+  [[nodiscard]] std::string refusals() {
+    const std::lock_guard lock(mutex_);
+    std::string text;
+    for (const auto& [why, times] : refused_) text += fmt::format("{} times: {}\n", times, why);
+    return text;
   }
   [[nodiscard]] long rss_kib() const {
     std::ifstream file(fmt::format("/proc/{}/status", pid_));
@@ -116,6 +126,8 @@ class Daemon {
  private:
   fs::path folder_;
   pid_t pid_ = -1;
+  std::mutex mutex_;
+  std::map<std::string, int> refused_;
 };
 
 // Calls `one` so many times from several threads, not faster than `rate` a second (0: any); how
@@ -143,9 +155,8 @@ double many(int count, int rate, const One& one) {
 
 void measure(const Options& options) {
   Daemon daemon(options.folder);
-  std::atomic<int> refused = 0;
   const auto submit = [&](const char* share, Times& times) {
-    if (!daemon.submit(share, "100000", times)) ++refused;
+    daemon.submit(share, "100000", times);
   };
   Times first;
   many(options.running, 0, [&] { submit("0.08", first); });
@@ -186,15 +197,16 @@ void measure(const Options& options) {
   const double steady_rate =
       many(options.rate * options.seconds, options.rate, [&] { submit("1", steady); });
   std::cout << fmt::format(
-      R"({{"running": {}, "queued": {}, "refused": {},
+      R"({{"running": {}, "queued": {},
  "fill": {}, "fill_per_s": {:.0f},
  "with_the_queue_full": {{"submit": {}, "list_100": {}, "list_1000": {}, "get_one_that_waits": {}}},
  "steady": {}, "steady_per_s": {:.0f}, "steady_seconds": {},
  "rss_mib": {:.1f}, "rss_mib_after": {:.1f}}}
 )",
-      really_running, options.queued, refused.load(), filling.json(), fill_rate, singles.json(),
-      lists.json(), pages.json(), questions.json(), steady.json(), steady_rate, options.seconds,
+      really_running, options.queued, filling.json(), fill_rate, singles.json(), lists.json(),
+      pages.json(), questions.json(), steady.json(), steady_rate, options.seconds,
       static_cast<double>(rss) / 1024, static_cast<double>(daemon.rss_kib()) / 1024);
+  std::cerr << daemon.refusals();
   // Members outlive the daemon, so they are ended first.
   for (int id = 1; id <= options.running; ++id) {
     (void)daemon.ask("DELETE", fmt::format("/v1/jobs/{}", id));

@@ -115,6 +115,8 @@ Status serve(config::LiveConfig& settings, node::Background& background,
   routes.set_default_mode(default_mode(config));
   net::HttpServerOptions server_options;
   server_options.socket = net::api_socket(run);
+  // A team and its scripts at once; a thread that waits costs little.
+  server_options.max_connections = 512;
   server_options.mode = config.socket.group.empty() ? config.socket.mode : 0600;
   DIVVY_TRY(server,
             net::HttpServer::create(server_options, [&](const auto& request, const auto& caller) {
