@@ -75,6 +75,7 @@ class Daemon {
                                                   fmt::format("DIVVY_SIM_GPUS={}xH200", kGpus),
                                                   "DIVVY_SIM_STATE=" + (folder_ / "gpus").string()};
     std::vector<char*> texts;
+    texts.reserve(environment.size() + 1);
     for (const std::string& text : environment) texts.push_back(const_cast<char*>(text.c_str()));
     texts.push_back(nullptr);
     std::string program = DIVVYD_PROGRAM;

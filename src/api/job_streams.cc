@@ -59,7 +59,7 @@ JobRoutes::Answer JobRoutes::logs(const model::Job& job, const std::string& quer
   DIVVY_TRY(wanted, parse_log_query(query, job));
   net::HttpResponse response;
   response.content_type = "text/plain; charset=utf-8";
-  response.stream = [this, id = job.id, wanted = std::move(wanted)](net::HttpStream& stream) {
+  response.stream = [this, id = job.id, wanted = wanted](net::HttpStream& stream) {
     std::uint32_t shown = 0;
     std::optional<run::GangLog> log;
     const auto send = [&](const std::vector<run::LogLine>& lines) {

@@ -44,7 +44,7 @@ Status read_person(JsonFields& fields, model::Person& person) {
     DIVVY_TRY(parsed, with_context(model::parse_role(*role), "role"));
     person.role = parsed;
   }
-  if (uid) person.uid = *uid;
+  if (uid) person.uid = uid;
   if (disabled) person.disabled = *disabled;
   return {};
 }
