@@ -130,9 +130,13 @@ int Dispatcher::patience_ms() {
 
 Status Dispatcher::check(const model::JobSpec& spec, const std::string& owner) {
   DIVVY_CHECK_OK(parts_.account(owner));
-  DIVVY_TRY(finished, parts_.database.read([&](store::Connection& connection) {
-    return finished_before(connection, spec);
-  }));
+  std::vector<jobs::FinishedJob> finished;
+  if (!spec.after.empty()) {
+    DIVVY_TRY(found, parts_.database.read([&](store::Connection& connection) {
+      return finished_before(connection, spec);
+    }));
+    finished = std::move(found);
+  }
   const std::lock_guard lock(mutex_);
   return queue_->check(spec, owner, finished);
 }
