@@ -40,6 +40,10 @@ TEST_F(PeopleCommands, QueuesAndQuotasAreSetAndReset) {
   EXPECT_EQ(divvy({"queue", "set", "research/vision", "--gpu", "4", "--no-borrow"}).status,
             kExitOk);
   EXPECT_EQ(daemon_.last_asked(), R"(PUT /v1/queues/research/vision {"gpu":"4","borrow":false})");
+  EXPECT_EQ(divvy({"queue", "set", "research/vision", "--most-gpu", "8", "--user-gpu", "1"}).status,
+            kExitOk);
+  EXPECT_EQ(daemon_.last_asked(),
+            R"(PUT /v1/queues/research/vision {"user_gpu":"1","most_gpu":"8"})");
   EXPECT_EQ(divvy({"queue", "set", "../x"}).status, kExitUsage);
   daemon_.on("DELETE /v1/quotas/ada", "{}");
   EXPECT_EQ(divvy({"quota", "reset", "ada"}).out, "ada is as the configuration has it\n");

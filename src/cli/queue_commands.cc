@@ -120,7 +120,7 @@ json::object quota_body(const QuotaArguments& arguments) {
   put("user_gpu", arguments.user_gpu);
   put("user_memory", arguments.user_memory);
   put("user_jobs", arguments.user_jobs);
-  put("mostGpu", arguments.most_gpu);
+  put("most_gpu", arguments.most_gpu);
   put("weight", arguments.weight);
   put("idle_after", arguments.idle_after);
   put("idle_warning", arguments.idle_warning);
