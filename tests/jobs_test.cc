@@ -65,7 +65,16 @@ TEST_F(Jobs, AJobRunsInItsSliceAndItsOutputIsKept) {
   ASSERT_TRUE(becomes(id, "failed"));
   const json::object ended = job(id);
   EXPECT_EQ(ended.at("running").at(0).at("end").at("exitCode").to_number<int>(), 3);
-  EXPECT_EQ(tenants(), 0U);
+  const net::HttpRequest output{
+      .method = "GET", .path = "/v1/jobs/" + std::to_string(id) + "/logs", .query = {}, .body = {}};
+  const auto logs =
+      net::http_request(folder() / "run/divvyd.sock", output, std::chrono::seconds(20));
+  ASSERT_TRUE(logs);
+  // The two streams are two pipes: which line came first is not known.
+  EXPECT_NE(logs->body.find(std::to_string(id) + "\n"), std::string::npos) << logs->body;
+  EXPECT_NE(logs->body.find("oops\n"), std::string::npos) << logs->body;
+  // The end is written down first, and the slice goes after it.
+  EXPECT_TRUE(eventually([&] { return tenants() == 0; }));
 }
 
 TEST_F(Jobs, ASliceLimitsTheMember) {
@@ -97,6 +106,7 @@ TEST_F(Jobs, WhoDoesNotFitWaitsSaysWhyAndStartsWhenThereIsRoom) {
 TEST_F(Jobs, TheDaemonIsKilledAndTheWorkGoesOn) {
   const auto running = submit(waiting("running"));
   ASSERT_TRUE(becomes(running, "running"));
+  ASSERT_TRUE(eventually([&] { return starts("running") == 1; }));
   const auto ends = submit(
       {{"name", "ends"},
        {"command",

@@ -67,7 +67,7 @@ JobRoutes::Answer JobRoutes::logs(const model::Job& job, const std::string& quer
       for (const run::LogLine& line : lines) text += to_text(line, wanted.style);
       return text.empty() || stream.send(text);
     };
-    for (auto silent = 0ms;;) {
+    for (;;) {
       const auto now = find(id);
       if (!now) return;
       const std::uint32_t attempt = wanted.attempt.value_or(now->attempt);
@@ -95,16 +95,12 @@ JobRoutes::Answer JobRoutes::logs(const model::Job& job, const std::string& quer
         if (log && !send(log->rest())) return;
         return;
       }
-      if (any) {
-        silent = 0ms;
-        continue;
-      }
+      if (any) continue;
       // A descriptor of one of them is enough to wait with; the others are looked at again soon.
       const auto fds = log ? log->watch_fds() : std::vector<int>{};
       if (log) log->clear_watches();
       const int fd = fds.empty() ? -1 : fds.front();
       if (stream.caller().wait_for(fd, kLookAgain) == net::Caller::Wait::kGone) return;
-      silent += kLookAgain;
     }
   };
   return response;
