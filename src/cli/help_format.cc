@@ -1,5 +1,7 @@
 #include "cli/help_format.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <memory>
 
@@ -44,7 +46,8 @@ std::string usage_text(const CLI::App& command, const CommandTree& tree) {
     if (!option->get_positional()) continue;
     const std::string name = option->get_name(true);
     const std::string many = option->get_items_expected_max() > 1 ? "..." : "";
-    text += option->get_required() ? " " + name + many : " [" + name + many + "]";
+    text += option->get_required() ? fmt::format(" {}{}", name, many)
+                                   : fmt::format(" [{}{}]", name, many);
   }
   if (tree.takes_command(command)) text += " -- COMMAND [ARGUMENT...]";
   if (!shown_commands(command).empty()) {

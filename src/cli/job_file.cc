@@ -58,7 +58,7 @@ json::value to_json(const YamlNode& node, const std::string& path,
   json::object object;
   for (std::size_t i = 0; i < node.keys.size(); ++i) {
     const std::string& key = node.keys[i].text;
-    const std::string below = path.empty() ? key : path + "." + key;
+    const std::string below = path.empty() ? key : fmt::format("{}.{}", path, key);
     object[key] = to_json(node.items[i], below, places);
     // About a field it is best to point at its name.
     places[below] = node.keys[i].at;

@@ -1,6 +1,7 @@
 #include "cli/list_view.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/text.h"
 
@@ -65,11 +66,12 @@ ListColumn text_column(std::string header, std::string field, bool wide) {
 }
 
 ListColumn number_column(std::string header, std::string field, bool wide) {
-  return {.header = std::move(header),
-          .cell = [field](const Answer& item) { return Cell(item[field].text()); },
-          .align = Align::kRight,
-          .wide = wide,
-          .number = [field](const Answer& item) { return item[field].number(); }};
+  return {
+      .header = std::move(header),
+      .cell = [field](const Answer& item) { return Cell(item[field].text()); },
+      .align = Align::kRight,
+      .wide = wide,
+      .number = [field = std::move(field)](const Answer& item) { return item[field].number(); }};
 }
 
 Status sort_items(const ListView& view, const std::string& sort_by, std::vector<Answer>& items) {
@@ -77,6 +79,7 @@ Status sort_items(const ListView& view, const std::string& sort_by, std::vector<
   const bool down = sort_by.starts_with("-");
   const std::string wanted = to_lower(down ? sort_by.substr(1) : sort_by);
   std::vector<std::string> keys;
+  keys.reserve(view.columns.size());
   for (const ListColumn& column : view.columns) keys.push_back(key_of(column));
   const auto found = std::ranges::find(keys, wanted);
   if (found == keys.end()) {
@@ -91,8 +94,18 @@ Status sort_items(const ListView& view, const std::string& sort_by, std::vector<
     if (column.number) return column.number(a) < column.number(b);
     return column.cell(a).text < column.cell(b).text;
   };
-  std::ranges::stable_sort(
-      items, [&](const Answer& a, const Answer& b) { return down ? before(b, a) : before(a, b); });
+  // Those that are alike stay in the order in which they came, whichever way it goes.
+  std::vector<std::size_t> order(items.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
+    const Answer& less = items[down ? b : a];
+    const Answer& more = items[down ? a : b];
+    return before(less, more) || (!before(more, less) && a < b);
+  });
+  std::vector<Answer> sorted;
+  sorted.reserve(items.size());
+  for (const std::size_t index : order) sorted.push_back(std::move(items[index]));
+  items = std::move(sorted);
   return {};
 }
 

@@ -29,7 +29,7 @@ constexpr OutputFormat kListFormats[] = {OutputFormat::kTable, OutputFormat::kJs
 constexpr OutputFormat kTextFormats[] = {OutputFormat::kTable, OutputFormat::kJson,
                                          OutputFormat::kYaml};
 
-ListColumn moment_column(std::string header, std::string field) {
+ListColumn moment_column(std::string header, const std::string& field) {
   return {.header = std::move(header),
           .cell = [field](const Answer& item) { return Cell(moment_text(item[field])); },
           .number = [field](const Answer& item) { return item[field].number(); }};

@@ -168,7 +168,7 @@ std::string write_client_config(const ClientConfig& config) {
 
 Result<fs::path> client_config_file(const Environment& environment) {
   const auto value = [&](const char* name) { return environment(name).value_or(""); };
-  if (const std::string file = value("DIVVY_CONFIG"); !file.empty()) return file;
+  if (const std::string file = value("DIVVY_CONFIG"); !file.empty()) return fs::path(file);
   if (const std::string folder = value("XDG_CONFIG_HOME"); !folder.empty()) {
     return fs::path(folder) / "divvy/config.yaml";
   }
