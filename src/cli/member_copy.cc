@@ -38,6 +38,7 @@ Result<Pipe> make_pipe() {
 Result<pid_t> start_tar(std::vector<std::string> words, int fd, int as) {
   words.insert(words.begin(), "tar");
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   posix_spawn_file_actions_t actions;
