@@ -10,6 +10,7 @@
 #include "node/privileges.h"
 #include "node/probe.h"
 #include "node/sampler.h"
+#include "run/shepherd.h"
 
 namespace divvy {
 namespace {
@@ -41,6 +42,7 @@ std::optional<int> run_as_child(int argc, char** argv) {
   if (mode == "--sampler" || mode == "--probe") node::drop_own_privileges();
   if (mode == "--sampler") return sample();
   if (mode == "--probe") return probe(argv[2]);
+  if (mode == "--shepherd") return run::run_shepherd(argv[2]);
   return std::nullopt;
 }
 

@@ -1,5 +1,6 @@
 // What divvyd does when it is started by itself: `--sampler FD` asks the driver about the GPUs for
-// the daemon, `--probe UUID` works one of them for a moment. Both may be killed at any time.
+// the daemon, `--probe UUID` works one of them for a moment; both may be killed at any time.
+// `--shepherd FOLDER` looks after a member of a job and outlives the daemon.
 #pragma once
 
 #include <optional>

@@ -46,4 +46,19 @@ node::HealthSettings health_settings_of(const config::DaemonConfig& config) {
           .grace_time = health.grace_time};
 }
 
+QueueSettings queue_settings_of(const config::DaemonConfig& config) {
+  const auto seconds = [](Duration time) { return std::chrono::floor<model::Seconds>(time); };
+  QueueSettings settings;
+  settings.state = config.folders.state;
+  settings.queue.half_life = seconds(config.queue.half_life);
+  settings.queue.preemption = config.queue.preemption;
+  settings.queue.reservations = config.queue.reservations;
+  settings.queue.idle = {seconds(config.queue.idle_after), seconds(config.queue.idle_warning)};
+  settings.address = config.api.address;
+  settings.certificate = config.api.certificate;
+  settings.key = config.api.key;
+  settings.max_rate = config.api.max_rate;
+  return settings;
+}
+
 }  // namespace divvy

@@ -8,6 +8,7 @@
 #include "container_parts.h"
 #include "node/health_settings.h"
 #include "node/slices.h"
+#include "queue_parts.h"
 
 namespace divvy {
 
@@ -16,5 +17,6 @@ namespace divvy {
 
 [[nodiscard]] ContainerSettings container_settings_of(const config::DaemonConfig& config);
 [[nodiscard]] node::HealthSettings health_settings_of(const config::DaemonConfig& config);
+[[nodiscard]] QueueSettings queue_settings_of(const config::DaemonConfig& config);
 
 }  // namespace divvy

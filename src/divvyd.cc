@@ -29,6 +29,7 @@
 #include "node/privileges.h"
 #include "node/supervisor.h"
 #include "node/tenants.h"
+#include "queue_parts.h"
 
 namespace {
 
@@ -43,13 +44,15 @@ void on_mps_death(const model::GpuUuid& gpu, const Status& restarted) {
   }
 }
 
-void apply_settings(config::LiveConfig& settings, api::NodeRoutes& routes) {
-  settings.on_change([&routes](const config::DaemonConfig& now) {
+void apply_settings(config::LiveConfig& settings, api::NodeRoutes& routes, QueueHouse& queue) {
+  settings.on_change([&routes, &queue](const config::DaemonConfig& now) {
     configure_log(now.log.level, now.log.json ? LogFormat::kJson : LogFormat::kText);
     routes.set_default_mode(default_mode(now));
     const auto given =
         node::give_socket(net::api_socket(now.folders.run), now.socket.mode, now.socket.group);
     if (!given) log_error("socket keeps its rights", {{"reason", given.error().message}});
+    const Status changed = queue.change(queue_settings_of(now).queue);
+    if (!changed) log_error("queue keeps its rules", {{"reason", changed.error().message}});
   });
 }
 
@@ -106,19 +109,23 @@ Status serve(config::LiveConfig& settings, node::Background& background,
                                         }},
                                    metrics_options);
   const auto metrics_server = api::serve_metrics(metrics, metrics_options);
+  DIVVY_TRY(queue, QueueHouse::create(*tenants, clock, queue_settings_of(config)));
   api::NodeRoutes routes(*tenants, DIVVY_VERSION);
   const api::GpuRoutes gpu_routes(*tenants, *care);
   routes.set_default_mode(default_mode(config));
   net::HttpServerOptions server_options;
   server_options.socket = net::api_socket(run);
+  // A team and its scripts at once; a thread that waits costs little.
+  server_options.max_connections = 512;
   server_options.mode = config.socket.group.empty() ? config.socket.mode : 0600;
   DIVVY_TRY(server,
             net::HttpServer::create(server_options, [&](const auto& request, const auto& caller) {
               if (api::GpuRoutes::handles(request.path)) return gpu_routes.handle(request, caller);
+              if (QueueHouse::handles(request.path)) return queue->handle(request, caller);
               return routes.handle(request, caller);
             }));
   DIVVY_CHECK_OK(node::give_socket(server_options.socket, config.socket.mode, config.socket.group));
-  apply_settings(settings, routes);
+  apply_settings(settings, routes, *queue);
   log_info("divvyd is ready", {{"version", DIVVY_VERSION},
                                {"run", run.string()},
                                {"gpus", tenants->node().gpus().size()},
@@ -132,7 +139,7 @@ Status serve(config::LiveConfig& settings, node::Background& background,
   return {};
 }
 
-int run(DaemonOptions options) {
+int run_daemon(DaemonOptions options) {
   const config::FoldersConfig folders = options.settings.now().folders;
   const node::Supervisor supervisor = node::Supervisor::from_environment();
   node::Background background;
@@ -171,5 +178,5 @@ int main(int argc, char** argv) {
   auto& options = std::get<DaemonOptions>(parsed);
   const config::LogConfig& log = options.settings.now().log;
   configure_log(log.level, log.json ? LogFormat::kJson : LogFormat::kText);
-  return run(std::move(options));
+  return run_daemon(std::move(options));
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "cli/daemon.h"
 #include "cli/doctor.h"
@@ -32,6 +33,8 @@ struct Services {
   std::function<Result<std::string>()> cdi_file = {};
   // Removes all CDI files that Divvy has written.
   std::function<Status()> clean_cdi = {};
+  // Empty: that of the system.
+  std::function<WallTime()> now = {};
 };
 
 // `arguments` are those of main without the program's name. Returns the exit status.

@@ -106,8 +106,10 @@ TEST(App, SuggestsTheCommandThatWasMeant) {
 
 TEST(App, ListsTheCommandsWhenNoneIsClose) {
   EXPECT_TRUE(has(divvy({"frobnicate"}).err,
-                  "commands are gpus, run, set, ps, top, doctor, gpu, events, ledger, slice, cdi, "
-                  "sim, bench, version"));
+                  "commands are submit, list, get, describe, explain, logs, wait, suspend, resume, "
+                  "delete, prune, exec, attach, cp, run, set, ps, top, slice, gpus, gpu, events, "
+                  "doctor, ledger, cdi, queue, quota, usage, user, token, whoami, context, config, "
+                  "sim, bench, completion, man, version"));
 }
 
 TEST(App, SuggestsTheOptionThatWasMeant) {

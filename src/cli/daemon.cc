@@ -14,7 +14,6 @@
 
 #include "base/text.h"
 #include "cli/exit_codes.h"
-#include "net/http.h"
 
 extern char** environ;
 
@@ -54,17 +53,40 @@ std::string text_in(const json::object& object, std::string_view name) {
   return value != nullptr && value->is_string() ? std::string(value->as_string()) : "";
 }
 
+net::HttpTarget target_of(const Daemon::Options& options) {
+  return options.remote ? *options.remote : net::HttpTarget{.socket = options.socket};
+}
+
+net::HttpRequest request_of(const Question& question, const Daemon::Options& options) {
+  net::HttpRequest request{.method = question.method,
+                           .path = question.path,
+                           .query = {},
+                           .body = question.body,
+                           .headers = question.headers};
+  if (!options.token.empty()) request.headers["authorization"] = "Bearer " + options.token;
+  return request;
+}
+
 }  // namespace
 
 Result<Reply> Daemon::ask(const std::string& method, const std::string& path,
                           const std::string& body,
                           std::optional<std::chrono::milliseconds> timeout) const {
-  DIVVY_TRY(response, net::http_request(options_.socket,
-                                        {.method = method, .path = path, .query = {}, .body = body},
-                                        timeout));
+  return ask({.method = method, .path = path, .body = body, .timeout = timeout});
+}
+
+Result<Reply> Daemon::ask(const Question& question) const {
+  DIVVY_TRY(response, net::http_request(target_of(options_), request_of(question, options_),
+                                        question.timeout));
   if (response.status == 503) {
     return err(ErrorCode::kUnavailable, "divvyd is busy with too many callers; try again");
   }
+  return Reply{response.status, std::move(response.body)};
+}
+
+Result<Reply> Daemon::follow(const Question& question, const net::HttpPieces& pieces) const {
+  DIVVY_TRY(response, net::http_follow(target_of(options_), request_of(question, options_),
+                                       question.timeout, pieces));
   return Reply{response.status, std::move(response.body)};
 }
 
@@ -86,6 +108,9 @@ Status Daemon::check_kind() const {
 }
 
 Status Daemon::start() const {
+  if (is_remote()) {
+    return err(ErrorCode::kUnavailable, "the divvyd of another machine is started there");
+  }
   if (!options_.may_start) {
     return err(ErrorCode::kUnavailable,
                "the divvyd of this machine ({}) does not run; root can start it: systemctl start "
@@ -149,6 +174,7 @@ std::string problem_text(const Reply& reply) {
 
 int problem_exit(const Reply& reply) {
   switch (reply.status) {
+    case 401:
     case 403:
       return kExitDenied;
     case 404:

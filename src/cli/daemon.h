@@ -1,5 +1,5 @@
-// The daemon of this machine as the commands speak with it: JSON over its Unix socket. Runs on the
-// main thread.
+// The daemon as the commands speak with it: JSON over its Unix socket on this machine or, where a
+// context says so, over the network. Runs on the main thread.
 #pragma once
 
 #include <boost/json/fwd.hpp>
@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "net/http.h"
 
 namespace divvy::cli {
 
@@ -21,13 +22,23 @@ struct Reply {
   [[nodiscard]] bool ok() const { return status >= 200 && status < 300; }
 };
 
+struct Question {
+  std::string method;
+  std::string path{};  // With the query
+  std::string body{};
+  net::HttpHeaders headers{};
+  std::optional<std::chrono::milliseconds> timeout = std::chrono::seconds(30);
+};
+
 class Daemon {
  public:
   struct Options {
     std::filesystem::path socket;
-    std::filesystem::path program;  // divvyd, to be started where none runs
-    bool simulated = false;         // The environment asks for simulated GPUs
-    bool may_start = true;          // Where none runs; false: it is root's to start
+    std::filesystem::path program;            // divvyd, to be started where none runs
+    bool simulated = false;                   // The environment asks for simulated GPUs
+    bool may_start = true;                    // Where none runs; false: it is root's to start
+    std::optional<net::HttpTarget> remote{};  // Instead of the socket
+    std::string token{};                      // Empty: the kernel says who we are
   };
   explicit Daemon(Options options) : options_(std::move(options)) {}
 
@@ -36,7 +47,13 @@ class Daemon {
       const std::string& method, const std::string& path, const std::string& body = {},
       std::optional<std::chrono::milliseconds> timeout = std::chrono::seconds(30)) const;
 
+  [[nodiscard]] Result<Reply> ask(const Question& question) const;
+  // An answer that grows: net::http_follow(). The body of the reply is that of a refusal.
+  [[nodiscard]] Result<Reply> follow(const Question& question, const net::HttpPieces& pieces) const;
+
   [[nodiscard]] bool running() const;
+  // Not the one of this machine's socket.
+  [[nodiscard]] bool is_remote() const { return options_.remote.has_value(); }
   // Starts one in the background and waits until it is ready.
   [[nodiscard]] Status start() const;
   // The one that runs is about the same kind of GPUs, real or simulated, as this environment.

@@ -40,6 +40,7 @@ Result<std::string> list_gpus(const Inventory& inventory, const GpusOptions& opt
           options.format);
     case OutputFormat::kName:
       return uuids(*node);
+    case OutputFormat::kCsv:
     case OutputFormat::kTable:
     case OutputFormat::kWide:
       break;

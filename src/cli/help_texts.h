@@ -4,28 +4,41 @@
 namespace divvy::cli {
 
 constexpr const char* kMainFooter = R"(Examples:
-  divvy run --gpu 0.3 -- python train.py   a command on three tenths of a GPU
+  divvy submit --gpu 0.3 -- python train.py   a job on three tenths of a GPU
+  divvy list                         jobs that wait and run
+  divvy get 17                       how one stands: its place in line, why, until when
+  divvy logs 17 -f                   what it writes
+  divvy run --gpu 0.3 -- python train.py   a command here and now, without a queue
   divvy ps                           who holds what, and uses how much of it
   divvy top                          the same, live
   divvy set train-3 --gpu 0.5        change a slice while it is in use
   divvy gpus                         the GPUs of this machine
-  divvy gpus --topology              how they are connected
   divvy gpu drain 3                  take a GPU out of use
   divvy gpus -o json                 the same for a program
   DIVVY_SIM_GPUS=4 divvy gpus        four simulated GPUs, on any machine
   divvy doctor                       is this machine as it should be?
-  divvy sim pack --help              what would a policy make of a trace?
 
 Exit status:
   0  it worked
   1  it did not work; standard error says why
   2  the command line, or a file that it names, was wrong
-  3  there is no such tenant or GPU
-  5  it belongs to somebody else
-  divvy run: that of the command, 75 when it does not fit now, 124 when --timeout
-  was not enough, 126 or 127 when the command cannot be run or found
+  3  there is no such job, tenant, GPU or context
+  5  it belongs to somebody else, or the token is not valid
+  75   it does not fit now (run, slice create)
+  124  --timeout was not enough (run, submit, wait)
+  126  the command cannot be run, 127 there is no such command (run, exec)
+  130  Ctrl-C ended the looking; the job goes on (logs, wait, attach, --watch)
+  run, exec, attach and submit --wait have the exit status of the command or job
 
-Colours appear on a terminal; NO_COLOR=1 or --color never turns them off.
+Environment:
+  DIVVY_CONTEXT  the context to ask, instead of the one in use
+  DIVVY_SERVER   the divvyd to ask: https://HOST:PORT or unix:PATH; DIVVY_CA its authorities
+  DIVVY_TOKEN    the token to show, instead of the context's
+  DIVVY_CONFIG   the file of contexts (~/.config/divvy/config.yaml)
+  NO_COLOR       no colours
+
+Data goes to standard output, everything else to standard error. Colours appear on a
+terminal; NO_COLOR=1 or --color never turns them off.
 `divvy COMMAND --help` tells more about a command.)";
 
 constexpr const char* kGpusFooter = R"(Output formats:
@@ -79,7 +92,9 @@ constexpr const char* kEventsFooter = R"(Kinds:
 
 Examples:
   divvy events --follow
-  divvy events --follow -o json   one JSON object per line)";
+  divvy events --follow -o json   one JSON object per line
+  divvy events --job 17           what happened to a job
+  divvy events --jobs --follow    what happens to all of them)";
 
 constexpr const char* kRunFooter =
     R"(The command gets at least its share of the GPU when others want it too, what is

@@ -24,7 +24,7 @@ struct NamedFormat {
 };
 constexpr NamedFormat kFormats[] = {
     {"table", OutputFormat::kTable}, {"wide", OutputFormat::kWide}, {"json", OutputFormat::kJson},
-    {"yaml", OutputFormat::kYaml},   {"name", OutputFormat::kName},
+    {"yaml", OutputFormat::kYaml},   {"name", OutputFormat::kName}, {"csv", OutputFormat::kCsv},
 };
 
 json::value parse(std::string_view document) {

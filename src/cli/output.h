@@ -11,7 +11,7 @@
 
 namespace divvy::cli {
 
-enum class OutputFormat { kTable, kWide, kJson, kYaml, kName };
+enum class OutputFormat { kTable, kWide, kJson, kYaml, kName, kCsv };
 
 // Reads the value of -o; only the `allowed` formats are accepted and named in the message.
 [[nodiscard]] Result<OutputFormat> parse_output_format(std::string_view text,

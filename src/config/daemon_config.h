@@ -79,6 +79,22 @@ struct PrivilegesConfig {
   std::vector<std::string> keep;  // Capabilities beyond those that Divvy needs, like SYS_ADMIN
 };
 
+// How jobs are queued, for everybody; queues and users are set while the daemon runs.
+struct QueueConfig {
+  Duration half_life = std::chrono::hours(24);
+  bool preemption = true;
+  std::uint32_t reservations = 4;
+  Duration idle_after = Duration(0);  // Zero: a job may hold a GPU and not use it
+  Duration idle_warning = Duration(0);
+};
+
+struct ApiConfig {
+  std::string address = "off";        // HOST:PORT: the API for the network, too
+  std::filesystem::path certificate;  // PEM; empty: without TLS
+  std::filesystem::path key;
+  std::uint32_t max_rate = 100;  // Requests a second of one caller
+};
+
 struct DaemonConfig {
   FoldersConfig folders;
   LogConfig log;
@@ -86,6 +102,8 @@ struct DaemonConfig {
   MetricsConfig metrics;
   SharingConfig sharing;
   HealthConfig health;
+  QueueConfig queue;
+  ApiConfig api;
   CdiConfig cdi;
   PrivilegesConfig privileges;
 };

@@ -22,6 +22,8 @@ constexpr Section kSections[] = {
     {"metrics", "Metrics for Prometheus."},
     {"sharing", "How GPUs are shared."},
     {"health", "How GPUs are watched, and what happens when one fails."},
+    {"queue", "How jobs are ordered, preempted and reclaimed."},
+    {"api", "The API for the network; the local socket is always there."},
     {"cdi", "Descriptions of GPUs and slices for container runtimes."},
     {"privileges", "What root's daemon gives up once it is ready."},
 };
@@ -194,6 +196,37 @@ std::vector<Setting> make_table() {
                          FIELD(sharing.mode), kModes));
 
   add_health(table);
+
+  table.push_back(time("queue", "half_life", kReload,
+                       "After so long, what somebody has used counts half for their turn.",
+                       FIELD(queue.half_life), std::chrono::minutes(1), hours(24 * 365)));
+  table.push_back(flag("queue", "preemption", kReload,
+                       "Jobs may be stopped for others of a higher priority, and to give borrowed "
+                       "GPUs back.",
+                       FIELD(queue.preemption)));
+  table.push_back(row("queue", "reservations", range("a number", 0U, 1000U), kReload,
+                      "So many jobs that wait have their place kept while smaller ones pass.",
+                      FIELD(queue.reservations), within(0U, 1000U), kWritePlainly));
+  table.push_back(
+      time("queue", "idle_after", kReload,
+           "A job that holds a GPU and does not use it for so long is ended; 0s: never.",
+           FIELD(queue.idle_after), Duration(0), hours(24 * 365)));
+  table.push_back(time("queue", "idle_warning", kReload, "So long before that it is warned.",
+                       FIELD(queue.idle_warning), Duration(0), hours(24 * 365)));
+
+  table.push_back(row("api", "address", "HOST:PORT, :PORT or off", kRestart,
+                      "Where the API is served to the network; callers need a token.",
+                      FIELD(api.address), read_address, kWritePlainly));
+  table.push_back(row("api", "certificate", "a file, or nothing", kRestart,
+                      "PEM, with the chain behind it. Needed for any address but one of this "
+                      "machine alone.",
+                      FIELD(api.certificate), read_optional_folder, kWritePlainly));
+  table.push_back(row("api", "key", "a file, or nothing", kRestart,
+                      "Of the certificate; readable for the daemon alone.", FIELD(api.key),
+                      read_optional_folder, kWritePlainly));
+  table.push_back(row("api", "max_rate", range("a number", 1U, 100'000U), kRestart,
+                      "Requests a second of one caller on the network.", FIELD(api.max_rate),
+                      within(1U, 100'000U), kWritePlainly));
 
   table.push_back(flag("cdi", "enabled", kRestart,
                        "Write descriptions of GPUs and slices for container runtimes.",

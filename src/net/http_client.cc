@@ -1,15 +1,22 @@
 #include <netinet/in.h>
+#include <openssl/ssl.h>
 #include <sys/socket.h>
 
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/address.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/ssl/error.hpp>
+#include <boost/asio/ssl/host_name_verification.hpp>
+#include <boost/asio/ssl/stream.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
 #include "net/http.h"
+#include "net/tls_context.h"
 
 namespace divvy::net {
 namespace {
@@ -17,11 +24,14 @@ namespace {
 namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
+using ErrorNumber = boost::system::error_code;
 using Protocol = asio::generic::stream_protocol;
+using PlainStream = beast::basic_stream<Protocol>;
+using TlsStream = asio::ssl::stream<PlainStream>;
 
 constexpr std::size_t kMaxAnswer = 64U << 20U;
 
-Error to_error(const boost::system::error_code& code, const std::string& where) {
+Error to_error(const ErrorNumber& code, const std::string& where) {
   if (code == beast::error::timeout) {
     return {ErrorCode::kTimeout, fmt::format("divvyd at {} did not answer in time", where)};
   }
@@ -29,82 +39,199 @@ Error to_error(const boost::system::error_code& code, const std::string& where) 
     return {ErrorCode::kPermissionDenied,
             fmt::format("you may not speak with the divvyd at {}", where)};
   }
+  if (code.category() == asio::error::get_ssl_category()) {
+    return {ErrorCode::kPermissionDenied,
+            fmt::format("the divvyd at {} cannot prove who it is ({}); name the authority that "
+                        "signed its certificate",
+                        where, code.message())};
+  }
   return {ErrorCode::kUnavailable,
           fmt::format("no divvyd answers at {}: {}", where, code.message())};
 }
 
-Result<HttpResponse> exchange(const std::vector<Protocol::endpoint>& endpoints,
-                              const std::string& where, const HttpRequest& request,
-                              std::optional<std::chrono::milliseconds> timeout) {
+http::request<http::string_body> to_message(const HttpRequest& request) {
+  const std::string target =
+      request.query.empty() ? request.path : request.path + "?" + request.query;
+  http::request<http::string_body> message(http::string_to_verb(request.method), target, 11);
+  message.set(http::field::host, "divvyd");
+  message.set(http::field::content_type, "application/json");
+  for (const auto& [name, value] : request.headers) message.set(name, value);
+  message.body() = request.body;
+  message.keep_alive(false);
+  message.prepare_payload();
+  return message;
+}
+
+template <typename Fields>
+HttpResponse to_response(const Fields& head) {
+  HttpResponse answer;
+  answer.status = static_cast<int>(head.result_int());
+  answer.content_type = std::string(head[http::field::content_type]);
+  for (const auto& field : head) {
+    answer.headers[to_lower(field.name_string())] = std::string(field.value());
+  }
+  return answer;
+}
+
+// How long it may take: all of it, or each step of an answer that grows.
+struct Times {
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+  std::optional<std::chrono::milliseconds> step;
+};
+
+// One request on one stream, step by step.
+template <typename Stream>
+class Exchange {
+ public:
+  Exchange(asio::io_context& context, Stream& stream, Times times)
+      : context_(context), stream_(stream), times_(times) {}
+
+  template <typename Start>
+  ErrorNumber wait(const Start& start) {
+    ErrorNumber code;
+    auto& lowest = beast::get_lowest_layer(stream_);
+    if (times_.step) {
+      lowest.expires_after(*times_.step);
+    } else if (times_.deadline) {
+      lowest.expires_at(*times_.deadline);
+    } else {
+      lowest.expires_never();
+    }
+    start([&code](ErrorNumber result, auto...) { code = result; });
+    context_.restart();
+    context_.run();
+    return code;
+  }
+
+  ErrorNumber ask(const HttpRequest& request, const HttpPieces* pieces, HttpResponse& answer) {
+    const auto message = to_message(request);
+    ErrorNumber code = wait([&](auto done) { http::async_write(stream_, message, done); });
+    // A server that refuses may answer before it has read everything.
+    if (code && code != boost::system::errc::broken_pipe &&
+        code != boost::system::errc::connection_reset) {
+      return code;
+    }
+    http::response_parser<http::buffer_body> parser;
+    parser.body_limit(boost::none);
+    code = wait([&](auto done) { http::async_read_header(stream_, buffer_, parser, done); });
+    if (code) return code;
+    answer = to_response(parser.get().base());
+    const bool follow = pieces != nullptr && answer.status == 200;
+    char block[16384];
+    while (!parser.is_done()) {
+      parser.get().body().data = block;
+      parser.get().body().size = sizeof block;
+      code = wait([&](auto done) { http::async_read_some(stream_, buffer_, parser, done); });
+      if (code == http::error::need_buffer) code = {};
+      const std::string_view piece(block, sizeof block - parser.get().body().size);
+      if (follow) {
+        if (!piece.empty() && !(*pieces)(piece)) return {};
+      } else {
+        answer.body += piece;
+      }
+      if (code) return code;
+      if (answer.body.size() > kMaxAnswer) return http::error::body_limit;
+    }
+    return {};
+  }
+
+ private:
+  asio::io_context& context_;
+  Stream& stream_;
+  Times times_;
+  beast::flat_buffer buffer_;
+};
+
+struct Place {
+  std::vector<Protocol::endpoint> endpoints;  // Best first
+  std::string text;                           // For messages
+};
+
+Result<Place> find(const HttpTarget& target) {
+  if (!target.network) {
+    const std::string path = target.socket.string();
+    if (path.size() >= sizeof(sockaddr_un::sun_path)) {
+      return err(ErrorCode::kInvalidArgument, "the socket path {} is too long", path);
+    }
+    return Place{{asio::local::stream_protocol::endpoint(path)}, path};
+  }
+  TcpAddress address = *target.network;
+  if (address.host.empty()) address.host = "localhost";
+  DIVVY_TRY(found, resolve(address));
+  Place place{{}, to_string(address)};
+  for (const SocketAddress& one : found) {
+    place.endpoints.emplace_back(one.get(), one.size, IPPROTO_TCP);
+  }
+  return place;
+}
+
+ErrorNumber handshake(Exchange<TlsStream>& exchange, TlsStream& stream, const HttpTarget& target) {
+  const std::string& name = target.tls->name.empty() ? target.network->host : target.tls->name;
+  ErrorNumber number;
+  (void)asio::ip::make_address(name, number);
+  // Names only: an address is not sent.
+  if (number) SSL_set_tlsext_host_name(stream.native_handle(), name.c_str());
+  stream.set_verify_callback(asio::ssl::host_name_verification(name));
+  return exchange.wait(
+      [&](auto done) { stream.async_handshake(asio::ssl::stream_base::client, done); });
+}
+
+Result<HttpResponse> speak(const HttpTarget& target, const HttpRequest& request, Times times,
+                           const HttpPieces* pieces) {
+  DIVVY_TRY(place, find(target));
   try {
     asio::io_context context(1);
-    beast::basic_stream<Protocol> stream(context);
-    boost::system::error_code code;
-    for (const Protocol::endpoint& endpoint : endpoints) {
-      code = stream.socket().close(code);
-      code = stream.socket().connect(endpoint, code);
+    PlainStream plain(context);
+    Exchange<PlainStream> first(context, plain, times);
+    ErrorNumber code;
+    for (const Protocol::endpoint& endpoint : place.endpoints) {
+      ErrorNumber ignored;
+      ignored = plain.socket().close(ignored);
+      // A Unix socket whose queue is full makes only a blocking call wait.
+      code = target.network ? first.wait([&](auto done) { plain.async_connect(endpoint, done); })
+                            : plain.socket().connect(endpoint, code);
       if (!code) break;
     }
-    if (code) return err(to_error(code, where));
-
-    const std::string target =
-        request.query.empty() ? request.path : request.path + "?" + request.query;
-    http::request<http::string_body> message(http::string_to_verb(request.method), target, 11);
-    message.set(http::field::host, "divvyd");
-    message.set(http::field::content_type, "application/json");
-    message.body() = request.body;
-    message.keep_alive(false);
-    message.prepare_payload();
-
-    if (timeout) {
-      stream.expires_after(*timeout);
-    } else {
-      stream.expires_never();
-    }
-    beast::flat_buffer buffer;
-    http::response_parser<http::string_body> parser;
-    parser.body_limit(kMaxAnswer);
-    http::async_write(stream, message, [&](boost::system::error_code result, std::size_t) {
-      code = result;
-      // A server that refuses may answer before it has read everything.
-      if (code && code != boost::system::errc::broken_pipe) return;
-      http::async_read(stream, buffer, parser,
-                       [&](boost::system::error_code read, std::size_t) { code = read; });
-    });
-    context.run();
-    if (code) return err(to_error(code, where));
     HttpResponse answer;
-    answer.status = static_cast<int>(parser.get().result_int());
-    answer.content_type = std::string(parser.get()[http::field::content_type]);
-    answer.body = std::move(parser.get().body());
+    if (!code && target.network && target.tls) {
+      DIVVY_TRY(trust, client_context(*target.tls));
+      TlsStream secure(std::move(plain), *trust);
+      Exchange<TlsStream> inside(context, secure, times);
+      code = handshake(inside, secure, target);
+      if (!code) code = inside.ask(request, pieces, answer);
+    } else if (!code) {
+      code = first.ask(request, pieces, answer);
+    }
+    if (code) return err(to_error(code, place.text));
     return answer;
   } catch (const std::exception& error) {
-    return err(ErrorCode::kInternal, "the request to {} failed: {}", where, error.what());
+    return err(ErrorCode::kInternal, "the request to {} failed: {}", place.text, error.what());
   }
 }
 
 }  // namespace
 
+Result<HttpResponse> http_request(const HttpTarget& target, const HttpRequest& request,
+                                  std::optional<std::chrono::milliseconds> timeout) {
+  Times times;
+  if (timeout) times.deadline = std::chrono::steady_clock::now() + *timeout;
+  return speak(target, request, times, nullptr);
+}
+
 Result<HttpResponse> http_request(const std::filesystem::path& socket, const HttpRequest& request,
                                   std::optional<std::chrono::milliseconds> timeout) {
-  const std::string path = socket.string();
-  if (path.size() >= sizeof(sockaddr_un::sun_path)) {
-    return err(ErrorCode::kInvalidArgument, "the socket path {} is too long", path);
-  }
-  return exchange({asio::local::stream_protocol::endpoint(path)}, path, request, timeout);
+  return http_request(HttpTarget{.socket = socket}, request, timeout);
 }
 
 Result<HttpResponse> http_request(const TcpAddress& server, const HttpRequest& request,
                                   std::optional<std::chrono::milliseconds> timeout) {
-  TcpAddress address = server;
-  if (address.host.empty()) address.host = "localhost";
-  DIVVY_TRY(found, resolve(address));
-  std::vector<Protocol::endpoint> endpoints;
-  endpoints.reserve(found.size());
-  for (const SocketAddress& one : found) {
-    endpoints.emplace_back(one.get(), one.size, IPPROTO_TCP);
-  }
-  return exchange(endpoints, to_string(address), request, timeout);
+  return http_request(HttpTarget{.socket = {}, .network = server}, request, timeout);
+}
+
+Result<HttpResponse> http_follow(const HttpTarget& target, const HttpRequest& request,
+                                 std::optional<std::chrono::milliseconds> silence,
+                                 const HttpPieces& pieces) {
+  return speak(target, request, {.deadline = {}, .step = silence}, &pieces);
 }
 
 }  // namespace divvy::net

@@ -2,17 +2,20 @@
 
 #include <fcntl.h>
 #include <malloc.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <functional>
 #include <iostream>
+#include <thread>
 
 #include "node/process.h"
 
@@ -42,16 +45,29 @@ Status make_folder(const std::filesystem::path& folder, mode_t mode) {
   return {};
 }
 
+// A daemon that was killed while it started a process has left its lock in that one's hands, until
+// it is the program that it should become.
+constexpr std::chrono::seconds kChildrenLetGo{5};
+
+bool is_gone(const std::string& pid) {
+  const long number = std::strtol(pid.c_str(), nullptr, 10);
+  return number > 0 && ::kill(static_cast<pid_t>(number), 0) != 0 && errno == ESRCH;
+}
+
 Result<UniqueFd> lock(const std::filesystem::path& path,
                       const std::function<std::string(const std::string& pid)>& taken) {
   UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!file) {
     return err(ErrorCode::kIo, "{} could not be opened: {}", path.string(), std::strerror(errno));
   }
-  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+  const auto patience = std::chrono::steady_clock::now() + kChildrenLetGo;
+  while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     std::string pid = "unknown";
     std::ifstream(path) >> pid;
-    return err({ErrorCode::kAlreadyExists, taken(pid)});
+    if (!is_gone(pid) || std::chrono::steady_clock::now() > patience) {
+      return err({ErrorCode::kAlreadyExists, taken(pid)});
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   const std::string pid = std::to_string(::getpid()) + "\n";
   if (::ftruncate(file.get(), 0) != 0 ||

@@ -75,7 +75,7 @@ void Registrar::Impl::remove(model::TenantId id) {
   remove_locked(id);
 }
 
-Status Registrar::Impl::remove_unused(model::TenantId id) {
+Status Registrar::Impl::remove_unused(model::TenantId id, ComeBack come_back) {
   // One lock over the look and the removal: nobody registers in between.
   const std::lock_guard lock(mutex_);
   const auto found = tenants_.find(id);
@@ -92,7 +92,7 @@ Status Registrar::Impl::remove_unused(model::TenantId id) {
                tenant.processes.size() > pids.size() ? ", ..." : "",
                has_root(tenant.record) ? ", and its slice is released by itself" : " first");
   }
-  if (parts_.clock.now() < tenant.recovery_deadline) {
+  if (come_back == ComeBack::kPossible && parts_.clock.now() < tenant.recovery_deadline) {
     return err(ErrorCode::kFailedPrecondition,
                "divvyd has just started and processes of tenant {} may still come back to it; try "
                "again in {} seconds",
@@ -255,7 +255,9 @@ Status Registrar::add(const TenantRecord& record, const std::vector<SharedGpu>& 
 }
 void Registrar::change(const TenantRecord& record) { impl_->change(record); }
 void Registrar::remove(model::TenantId tenant) { impl_->remove(tenant); }
-Status Registrar::remove_unused(model::TenantId tenant) { return impl_->remove_unused(tenant); }
+Status Registrar::remove_unused(model::TenantId tenant, ComeBack come_back) {
+  return impl_->remove_unused(tenant, come_back);
+}
 void Registrar::signal(model::TenantId tenant, int number) { impl_->signal(tenant, number); }
 void Registrar::reap() { impl_->reap(); }
 std::vector<TenantReport> Registrar::report() const { return impl_->report(); }

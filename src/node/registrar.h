@@ -89,8 +89,10 @@ class Registrar {
   // Its processes, if any are left, go on with open gates and no registration.
   void remove(model::TenantId tenant);
   // The same, unless that would leave processes on the GPU that nobody watches: none may be
-  // registered, nor be about to come back after a restart of the daemon.
-  [[nodiscard]] Status remove_unused(model::TenantId tenant);
+  // registered, nor be about to come back after a restart of the daemon. Whoever looks after its
+  // processes may know that none can.
+  enum class ComeBack { kPossible, kImpossible };
+  [[nodiscard]] Status remove_unused(model::TenantId tenant, ComeBack come_back);
 
   // To every process of the tenant that is known: the registered ones and its root.
   void signal(model::TenantId tenant, int number);

@@ -40,7 +40,7 @@ class Registrar::Impl {
   void change(const TenantRecord& record);
 
   void remove(model::TenantId id);
-  Status remove_unused(model::TenantId id);
+  Status remove_unused(model::TenantId id, ComeBack come_back);
 
   void signal(model::TenantId id, int number);
 

@@ -232,7 +232,7 @@ Result<Tenants::Placed> Tenants::place(const Ask& ask) {
     return err(ErrorCode::kUnsupported,
                "mode mps is not available here; leave --mode out to take turns on the GPU");
   }
-  if (ask.held && parts_.containers == nullptr) {
+  if (ask.held && ask.slices.empty() && parts_.containers == nullptr) {
     return err(ErrorCode::kUnsupported, "this divvyd makes no devices for containers");
   }
   if (ask.held && ask.mode == GpuMode::kMps) {
@@ -243,6 +243,16 @@ Result<Tenants::Placed> Tenants::place(const Ask& ask) {
   for (const std::string& text : ask.devices) {
     DIVVY_TRY(uuid, slices_.find_by_text(text));
     want.only.push_back(std::move(uuid));
+  }
+  if (!ask.slices.empty()) {
+    for (const model::Slice& slice : ask.slices) {
+      const SharedGpu* gpu = slices_.find(slice.gpu());
+      if (gpu != nullptr && !gpu->resting.empty()) {
+        return err(ErrorCode::kResourceExhausted, "GPU {} {}", gpu->index, gpu->resting);
+      }
+    }
+    DIVVY_TRY(record, keep(ask, ask.slices));
+    return Placed(std::move(record));
   }
   auto slices = slices_.fit(want);
   if (!slices) return Placed(std::move(slices).error());
@@ -290,7 +300,7 @@ Result<Grant> Tenants::finish(TenantRecord record) {
     }
     grant.environment = *std::move(environment);
   }
-  if (!has_root(record)) {
+  if (!has_root(record) && parts_.containers != nullptr) {
     if (Status published = parts_.containers->publish(held_slice(record)); !published) {
       const std::lock_guard lock(mutex_);
       abandon(record);
@@ -344,6 +354,7 @@ void Tenants::abandon(const TenantRecord& record) {
 
 void Tenants::withdraw(const TenantRecord& record) {
   if (has_root(record)) return;
+  if (parts_.containers == nullptr) return;
   if (const Status withdrawn = parts_.containers->withdraw(record.name); !withdrawn) {
     log_error("a device for containers stays", {{"reason", withdrawn.error().message}});
   }
@@ -507,14 +518,14 @@ Result<TenantRecord> Tenants::change(model::TenantId tenant, const Change& chang
   return record;
 }
 
-Status Tenants::release(model::TenantId tenant, const Peer& who) {
+Status Tenants::release(model::TenantId tenant, const Peer& who, Registrar::ComeBack come_back) {
   // Who died a moment ago does not count.
   registrar_->reap();
   const std::lock_guard lock(mutex_);
   const auto found = records().find(tenant);
   if (found == records().end()) return err(ErrorCode::kNotFound, "there is no tenant {}", tenant);
   DIVVY_CHECK_OK(check_owner(found->second, who));
-  DIVVY_CHECK_OK(registrar_->remove_unused(tenant));
+  DIVVY_CHECK_OK(registrar_->remove_unused(tenant, come_back));
   release_locked(tenant, Journal::Sync::kNow);
   serve_waiting();
   return {};

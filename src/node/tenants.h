@@ -45,6 +45,8 @@ struct Ask {
   // No process stands behind it: the slice stays until it is released, and containers get it by
   // its name.
   bool held = false;
+  // Exactly these, instead of what would be found for the request: somebody else has placed it.
+  std::vector<model::Slice> slices = {};
 };
 
 struct Grant {
@@ -141,7 +143,8 @@ class Tenants {
   [[nodiscard]] Result<TenantRecord> change(model::TenantId tenant, const Change& change,
                                             const Peer& who);
   // Refused while processes of it use the GPU: their slice would be granted to others meanwhile.
-  [[nodiscard]] Status release(model::TenantId tenant, const Peer& who);
+  [[nodiscard]] Status release(model::TenantId tenant, const Peer& who,
+                               Registrar::ComeBack come_back = Registrar::ComeBack::kPossible);
 
   // Whether the GPU gets new work (SharedGpu says what the words mean). Those who wait are served
   // where it does.

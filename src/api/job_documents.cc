@@ -1,0 +1,258 @@
+#include "api/job_documents.h"
+
+#include <algorithm>
+#include <array>
+#include <boost/json.hpp>
+
+#include "api/query.h"
+#include "base/text.h"
+#include "model/job_document.h"
+#include "model/seconds.h"
+
+namespace divvy::api {
+namespace {
+
+namespace json = boost::json;
+using model::Job;
+using model::JobId;
+
+constexpr std::array<std::string_view, 4> kUsageBy{"user", "queue", "job", "hour"};
+
+std::int64_t milliseconds(WallTime time) {
+  return std::chrono::floor<std::chrono::milliseconds>(time.time_since_epoch()).count();
+}
+json::value milliseconds(const std::optional<WallTime>& time) {
+  return time ? json::value(milliseconds(*time)) : json::value(nullptr);
+}
+// Reasons have names of programs and of GPUs in them; JSON is UTF-8.
+std::string safe(std::string_view text) { return escape_for_terminal(text); }
+
+json::object member_document(const model::JobMember& member) {
+  json::array slices;
+  for (const model::Slice& slice : member.slices) {
+    slices.push_back(json::object{{"gpu", slice.gpu().str()},
+                                  {"shareThousandths", slice.share().thousandths()},
+                                  {"capped", slice.kind() == model::ShareKind::kCap},
+                                  {"memoryLimitBytes", slice.memory().count()}});
+  }
+  json::object document{{"rank", member.rank},
+                        {"node", safe(member.node)},
+                        {"slices", std::move(slices)},
+                        {"end", nullptr}};
+  if (member.end) {
+    document["end"] = json::object{{"unixMilliseconds", milliseconds(member.end->at)},
+                                   {"exitCode", member.end->exit_code},
+                                   {"signal", member.end->signal},
+                                   {"reason", safe(member.end->reason)}};
+  }
+  return document;
+}
+
+json::array member_documents(const std::vector<model::JobMember>& members) {
+  json::array list;
+  for (const model::JobMember& member : members) list.push_back(member_document(member));
+  return list;
+}
+
+Result<std::optional<JobId>> job_in(Query& query, std::string_view name) {
+  DIVVY_TRY(number, query.number(name));
+  if (!number) return std::nullopt;
+  // Ids are kept as signed numbers.
+  return JobId(std::min(*number, std::uint64_t{1} << 62U));
+}
+
+Result<std::uint32_t> limit_in(Query& query, std::uint32_t most) {
+  DIVVY_TRY(limit, query.number("limit"));
+  if (!limit) return std::uint32_t{100};
+  if (*limit == 0 || *limit > most) {
+    return err(ErrorCode::kOutOfRange, "\"limit\" is a number from 1 to {}", most);
+  }
+  return static_cast<std::uint32_t>(*limit);
+}
+
+// Thousandths of a GPU times seconds.
+std::string gpu_hours(std::uint64_t share_seconds) {
+  const std::uint64_t thousandths = (share_seconds + 1800) / 3600;
+  return fmt::format("{}.{:03}", thousandths / 1000, thousandths % 1000);
+}
+
+std::string csv_cell(const std::string& text) {
+  const bool plain = text.find_first_of(",\"\r\n") == std::string::npos;
+  const bool formula =
+      !text.empty() && std::string_view("=+-@\t").find(text[0]) != std::string_view::npos;
+  if (plain && !formula) return text;
+  std::string cell = "\"";
+  if (formula) cell += '\'';
+  for (const char c : text) {
+    if (c == '"') cell += '"';
+    cell += c;
+  }
+  return cell + "\"";
+}
+
+}  // namespace
+
+Result<model::JobSpec> parse_job_request(std::string_view body) {
+  DIVVY_TRY(spec, model::read_job_spec(body));
+  DIVVY_CHECK_OK(model::check(spec));
+  return spec;
+}
+
+Result<store::JobFilter> parse_jobs_query(std::string_view text) {
+  DIVVY_TRY(query, Query::parse(text));
+  store::JobFilter filter;
+  for (const std::string& word : query.list("state")) {
+    DIVVY_TRY(state, with_context(model::parse_job_state(word), "state"));
+    if (std::ranges::find(filter.states, state) == filter.states.end()) {
+      filter.states.push_back(state);
+    }
+  }
+  filter.owner = query.text("owner");
+  filter.queue = query.text("queue");
+  filter.name = query.text("name");
+  DIVVY_TRY(array, job_in(query, "array"));
+  filter.array = array;
+  DIVVY_TRY(since, query.time("since"));
+  filter.submitted_since = since;
+  DIVVY_TRY(before, query.time("before"));
+  filter.submitted_before = before;
+  const std::string order = query.text("order").value_or("newest");
+  if (order != "newest" && order != "oldest") {
+    return err(ErrorCode::kInvalidArgument, "\"order\" is newest or oldest");
+  }
+  filter.newest_first = order == "newest";
+  DIVVY_TRY(after, job_in(query, "after"));
+  filter.after = after;
+  DIVVY_TRY(limit, limit_in(query, store::JobFilter::kMostPerPage));
+  filter.limit = limit;
+  DIVVY_CHECK_OK(query.nothing_left());
+  return filter;
+}
+
+Result<store::EventFilter> parse_stored_events_query(std::string_view text) {
+  DIVVY_TRY(query, Query::parse(text));
+  store::EventFilter filter;
+  DIVVY_TRY(after, query.number("after"));
+  filter.after = std::min(after.value_or(0), std::uint64_t{1} << 62U);
+  DIVVY_TRY(job, job_in(query, "job"));
+  filter.job = job;
+  filter.user = query.text("user");
+  DIVVY_TRY(limit, limit_in(query, store::EventFilter::kMostPerPage));
+  filter.limit = limit;
+  DIVVY_CHECK_OK(query.nothing_left());
+  return filter;
+}
+
+Result<UsageQuery> parse_usage_query(std::string_view text) {
+  DIVVY_TRY(query, Query::parse(text));
+  UsageQuery usage;
+  if (const auto by = query.text("by")) {
+    const auto* const found = std::ranges::find(kUsageBy, *by);
+    if (found == kUsageBy.end()) {
+      return err(ErrorCode::kInvalidArgument, "\"by\" is {}", fmt::join(kUsageBy, ", "));
+    }
+    usage.by = static_cast<store::UsageBy>(found - kUsageBy.begin());
+  }
+  DIVVY_TRY(since, query.time("since"));
+  usage.filter.since = since;
+  DIVVY_TRY(before, query.time("before"));
+  usage.filter.before = before;
+  usage.filter.owner = query.text("user");
+  usage.filter.queue = query.text("queue");
+  DIVVY_TRY(job, job_in(query, "job"));
+  usage.filter.job = job;
+  const std::string format = query.text("format").value_or("json");
+  if (format != "json" && format != "csv") {
+    return err(ErrorCode::kInvalidArgument, "\"format\" is json or csv");
+  }
+  usage.csv = format == "csv";
+  DIVVY_CHECK_OK(query.nothing_left());
+  return usage;
+}
+
+json::object job_document(const Job& job, JobDetail detail) {
+  const model::JobSpec& spec = job.spec;
+  json::object document{
+      {"id", job.id.value()},
+      {"name", spec.name},
+      {"owner", job.owner},
+      {"queue", spec.queue},
+      {"state", to_string(job.state)},
+      {"stopping", job.stopping ? json::value(to_string(*job.stopping)) : json::value(nullptr)},
+      {"class", to_string(spec.job_class)},
+      {"priority", spec.priority},
+      {"members", spec.members()},
+      {"shareThousandths", spec.request.share().thousandths()},
+      {"array", job.task ? json::value(job.task->array.value()) : json::value(nullptr)},
+      {"arrayIndex", job.task ? json::value(job.task->index) : json::value(nullptr)},
+      {"submittedUnixMilliseconds", milliseconds(job.submitted)},
+      {"startedUnixMilliseconds", milliseconds(job.started)},
+      {"endedUnixMilliseconds", milliseconds(job.ended)},
+      {"notBeforeUnixMilliseconds", milliseconds(job.not_before)},
+      {"attempt", job.attempt},
+      {"failures", job.failures},
+      {"running", member_documents(job.members)}};
+  if (detail == JobDetail::kOutside) return document;
+  json::array history;
+  for (const model::JobStep& step : job.history) {
+    history.push_back(json::object{{"unixMilliseconds", milliseconds(step.at)},
+                                   {"state", to_string(step.state)},
+                                   {"reason", safe(step.reason)}});
+  }
+  document["history"] = std::move(history);
+  document["spec"] = json::parse(model::write_job_spec(spec));
+  return document;
+}
+
+json::object attempt_document(const store::JobAttempt& attempt) {
+  return {{"attempt", attempt.attempt}, {"members", member_documents(attempt.members)}};
+}
+
+json::object stored_event_document(const store::EventRow& event) {
+  return {{"number", event.number},
+          {"unixMilliseconds", milliseconds(event.at)},
+          {"kind", event.kind},
+          {"job", event.job ? json::value(event.job->value()) : json::value(nullptr)},
+          {"user", safe(event.user)},
+          {"object", safe(event.object)},
+          {"state", event.state},
+          {"reason", safe(event.reason)}};
+}
+
+json::object person_document(const model::Person& person) {
+  return {{"name", person.name},
+          {"role", to_string(person.role)},
+          {"uid", person.uid ? json::value(*person.uid) : json::value(nullptr)},
+          {"createdUnixMilliseconds", milliseconds(person.created)},
+          {"disabled", person.disabled}};
+}
+
+json::object token_document(const store::TokenRecord& token) {
+  return {{"id", token.id},
+          {"user", token.user},
+          {"label", safe(token.label)},
+          {"createdUnixMilliseconds", milliseconds(token.created)},
+          {"expiresUnixMilliseconds", milliseconds(token.expires)},
+          {"lastUsedUnixMilliseconds", milliseconds(token.last_used)},
+          {"revokedUnixMilliseconds", milliseconds(token.revoked)}};
+}
+
+json::object usage_document(const store::UsageSum& sum) {
+  return {{"name", sum.name},
+          {"jobs", sum.jobs},
+          {"heldShareThousandthSeconds", sum.held},
+          {"usedShareThousandthSeconds", sum.used},
+          {"memoryMebibyteSeconds", sum.memory}};
+}
+
+std::string usage_csv(store::UsageBy by, const std::vector<store::UsageSum>& sums) {
+  std::string text = fmt::format("{},jobs,gpu_hours_held,gpu_hours_used,memory_gib_hours\n",
+                                 kUsageBy[static_cast<std::size_t>(by)]);
+  for (const store::UsageSum& sum : sums) {
+    text += fmt::format("{},{},{},{},{:.3f}\n", csv_cell(sum.name), sum.jobs, gpu_hours(sum.held),
+                        gpu_hours(sum.used), static_cast<double>(sum.memory) / 1024.0 / 3600.0);
+  }
+  return text;
+}
+
+}  // namespace divvy::api

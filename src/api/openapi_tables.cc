@@ -1,0 +1,226 @@
+#include "api/openapi_tables.h"
+
+#include <array>
+
+namespace divvy::api {
+namespace {
+
+// clang-format off
+constexpr FieldRow kProblem[] = {
+    {"type", "text", ""}, {"title", "text", ""}, {"status", "integer", ""},
+    {"detail", "text", "One sentence: the field, what is wrong, what to do"},
+    {"advice", "text-", ""}, {"ever", "boolean-", "It would fit if others left"},
+    {"gpus", "[object]-", ""}};
+
+constexpr FieldRow kMount[] = {
+    {"source", "text", ""}, {"target", "text", ""}, {"read_only", "boolean-", ""}};
+constexpr FieldRow kPort[] = {{"host", "integer", ""}, {"container", "integer", ""}};
+constexpr FieldRow kContainer[] = {
+    {"image", "text", ""}, {"mounts", "[Mount]-", ""}, {"ports", "[Port]-", ""},
+    {"entry_point", "[text]?-", "Instead of the image's"}};
+constexpr FieldRow kUlimit[] = {{"soft", "integer", ""}, {"hard", "integer", ""}};
+constexpr FieldRow kLimits[] = {
+    {"cpu_milli", "integer?-", "1500 is one and a half CPUs"}, {"ram", "text|integer?-", ""},
+    {"pids", "integer?-", ""}, {"shm", "text|integer?-", ""},
+    {"ulimits", "{integer|Ulimit}-", "By the names of ulimit(1)"}};
+constexpr FieldRow kArray[] = {
+    {"first", "integer-", ""}, {"last", "integer-", ""}, {"step", "integer-", ""},
+    {"at_once", "integer-", "0: as many as fit"}};
+constexpr FieldRow kDependency[] = {
+    {"job", "integer", ""}, {"kind", "text-", "succeeded, failed or ended"}};
+constexpr FieldRow kRetry[] = {
+    {"most", "integer-", ""}, {"pause", "text|integer-", ""}, {"longest_pause", "text|integer-", ""}};
+constexpr FieldRow kJobSpec[] = {
+    {"name", "text-", ""}, {"queue", "text-", ""}, {"command", "[text]-", ""},
+    {"environment", "{text|integer}-", ""}, {"working_directory", "text-", ""},
+    {"container", "Container?-", "Without it: a plain process"},
+    {"gpu", "text|number", "For each member: 0.3, 2.5, 4"},
+    {"gpu_memory", "text|integer?-", "On each GPU; without it the same part as of the GPU"},
+    {"cap", "boolean-", "Never more than the share"}, {"models", "[text]-", ""},
+    {"models_denied", "[text]-", ""}, {"topology", "text-", "any, numa or nvlink"},
+    {"members", "integer-", "Start together or not at all"},
+    {"least_members", "integer-", "0: all"}, {"devices", "[text]-", ""},
+    {"class", "text-", "batch or latency"}, {"limits", "Limits-", ""}, {"priority", "integer-", ""},
+    {"preemptible", "boolean-", ""}, {"grace", "text|integer-", "\"30s\", or seconds"},
+    {"minimum_run", "text|integer-", ""}, {"time_limit", "text|integer?-", ""},
+    {"expected", "text|integer?-", ""}, {"array", "Array?-", ""},
+    {"after", "[integer|Dependency]-", ""}, {"retry", "Retry-", ""}, {"labels", "{text}-", ""}};
+
+constexpr FieldRow kStep[] = {
+    {"unixMilliseconds", "integer", ""}, {"state", "text", ""}, {"reason", "text", ""}};
+constexpr FieldRow kSlice[] = {
+    {"gpu", "text", "UUID"}, {"shareThousandths", "integer", ""}, {"capped", "boolean", ""},
+    {"memoryLimitBytes", "integer", ""}};
+constexpr FieldRow kEnd[] = {
+    {"unixMilliseconds", "integer", ""}, {"exitCode", "integer", ""}, {"signal", "integer", ""},
+    {"reason", "text", ""}};
+constexpr FieldRow kMember[] = {
+    {"rank", "integer", ""}, {"node", "text", ""}, {"slices", "[Slice]", ""}, {"end", "End?", ""}};
+constexpr FieldRow kWait[] = {
+    {"kind", "text", ""}, {"text", "text", ""}, {"place", "integer?", "In line, from 1"},
+    {"inLine", "integer", ""}, {"startsUnixMilliseconds", "integer?", "The best guess, Unix milliseconds"}};
+constexpr FieldRow kJob[] = {
+    {"apiVersion", "text-", ""}, {"kind", "text-", ""},
+    {"id", "integer", ""}, {"name", "text", ""}, {"owner", "text", ""}, {"queue", "text", ""},
+    {"state", "text", "queued, starting, running, stopping, suspended, succeeded, failed, cancelled"},
+    {"stopping", "text?", "Why"}, {"class", "text", ""}, {"priority", "integer", ""},
+    {"members", "integer", ""}, {"shareThousandths", "integer", "Of a GPU, for each member"},
+    {"array", "integer?", "First job of its array"}, {"arrayIndex", "integer?", ""},
+    {"submittedUnixMilliseconds", "integer", ""}, {"startedUnixMilliseconds", "integer?", ""},
+    {"endedUnixMilliseconds", "integer?", ""}, {"notBeforeUnixMilliseconds", "integer?", ""},
+    {"attempt", "integer", "0: never started"}, {"failures", "integer", ""},
+    {"running", "[Member]", "Of the present or last attempt"},
+    {"history", "[Step]-", "For its owner and admins"},
+    {"spec", "JobSpec-", "For its owner and admins"},
+    {"waits", "Wait?-", ""}, {"idleLeftSeconds", "integer?-", "Until it is ended for not using its GPU"}};
+constexpr FieldRow kJobList[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Job]", ""},
+    {"next", "integer?-", "`after` of the next page"}, {"dryRun", "boolean-", ""}};
+constexpr FieldRow kExplanation[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"job", "integer", ""}, {"state", "text", ""},
+    {"waits", "Wait", ""}, {"details", "text", ""}};
+constexpr FieldRow kAttempt[] = {{"attempt", "integer", ""}, {"members", "[Member]", ""}};
+constexpr FieldRow kAttemptList[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Attempt]", ""}};
+constexpr FieldRow kPlace[] = {
+    {"rank", "integer", ""}, {"name", "text", ""}, {"node", "text", ""}, {"folder", "text", ""},
+    {"phase", "text?", ""}, {"pid", "integer", ""}, {"without", "text", "Limits that it runs without"}};
+constexpr FieldRow kMemberList[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Place]", ""}};
+constexpr FieldRow kPruneRequest[] = {
+    {"older_than", "text|integer?-", ""}, {"everybody", "boolean?-", "For admins"}};
+constexpr FieldRow kPruneResult[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"jobs", "[integer]", ""}};
+
+constexpr FieldRow kPersonRequest[] = {
+    {"name", "text-", "To add one"}, {"role", "text?-", "admin or user"}, {"uid", "integer?-", ""},
+    {"disabled", "boolean?-", ""}};
+constexpr FieldRow kPerson[] = {
+    {"apiVersion", "text-", ""}, {"kind", "text-", ""}, {"name", "text", ""}, {"role", "text-", ""},
+    {"uid", "integer?-", ""}, {"createdUnixMilliseconds", "integer-", ""},
+    {"disabled", "boolean-", ""}, {"removed", "boolean-", ""}};
+constexpr FieldRow kPersonList[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Person]", ""}};
+constexpr FieldRow kTokenRequest[] = {
+    {"user", "text?-", "Of others: for admins"}, {"label", "text?-", ""},
+    {"expires_in", "text|integer?-", ""}};
+constexpr FieldRow kToken[] = {
+    {"apiVersion", "text-", ""}, {"kind", "text-", ""}, {"id", "text", ""}, {"user", "text-", ""},
+    {"label", "text-", ""}, {"createdUnixMilliseconds", "integer-", ""},
+    {"expiresUnixMilliseconds", "integer?-", ""}, {"lastUsedUnixMilliseconds", "integer?-", ""},
+    {"revokedUnixMilliseconds", "integer?-", ""}, {"revoked", "boolean-", ""},
+    {"token", "text-", "When it is made, and never again"}};
+constexpr FieldRow kTokenList[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Token]", ""}};
+
+constexpr FieldRow kQueueRequest[] = {
+    {"gpu", "text|number?-", "What is promised to it"}, {"memory", "text|integer?-", ""},
+    {"jobs", "integer?-", ""}, {"borrow", "boolean?-", ""}, {"most_gpu", "text|number?-", ""},
+    {"weight", "integer?-", ""}, {"user_gpu", "text|number?-", "Of one user in it"},
+    {"user_memory", "text|integer?-", ""}, {"user_jobs", "integer?-", ""},
+    {"idle_after", "text|integer?-", ""}, {"idle_warning", "text|integer?-", ""}};
+constexpr FieldRow kQuotaRequest[] = {
+    {"gpu", "text|number?-", ""}, {"memory", "text|integer?-", ""}, {"jobs", "integer?-", ""},
+    {"weight", "integer?-", ""}};
+constexpr FieldRow kQuota[] = {
+    {"gpu", "text?", ""}, {"memoryBytes", "integer?", ""}, {"jobs", "integer?", ""}};
+constexpr FieldRow kQueue[] = {
+    {"path", "text", ""}, {"quota", "Quota", ""}, {"mayBorrow", "boolean", ""},
+    {"mostGpu", "text?", ""}, {"weight", "integer", ""}, {"held", "Quota", ""},
+    {"borrowedGpu", "text", ""}, {"waiting", "integer", ""}, {"usedGpuHours", "number", "Decayed"},
+    {"score", "number", "The lower goes first"}};
+constexpr FieldRow kQueueList[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Queue]", ""}};
+constexpr FieldRow kUserQuota[] = {{"user", "text", ""}, {"most", "Quota", ""}, {"held", "Quota", ""}};
+constexpr FieldRow kQuotaList[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[UserQuota]", ""}};
+constexpr FieldRow kRemoved[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"name", "text", ""}, {"removed", "boolean", ""}};
+constexpr FieldRow kUsage[] = {
+    {"name", "text", ""}, {"jobs", "integer", ""}, {"heldShareThousandthSeconds", "integer", ""},
+    {"usedShareThousandthSeconds", "integer", ""}, {"memoryMebibyteSeconds", "integer", ""}};
+constexpr FieldRow kUsageReport[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Usage]", ""}};
+constexpr FieldRow kBackupRequest[] = {{"to", "text", "A file on the machine, by its whole path"}};
+constexpr FieldRow kBackup[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"to", "text", ""}};
+
+constexpr SchemaRow kSchemas[] = {
+    {"Problem", "What went wrong (RFC 9457)", kProblem},
+    {"Mount", "", kMount}, {"Port", "", kPort}, {"Container", "", kContainer}, {"Ulimit", "", kUlimit},
+    {"Limits", "", kLimits}, {"Array", "", kArray}, {"Dependency", "", kDependency},
+    {"Retry", "", kRetry}, {"JobSpec", "What is submitted; the job file has the same fields", kJobSpec},
+    {"Step", "", kStep}, {"Slice", "", kSlice}, {"End", "", kEnd}, {"Member", "", kMember},
+    {"Wait", "Why it waits", kWait}, {"Job", "", kJob}, {"JobList", "", kJobList},
+    {"Explanation", "", kExplanation}, {"Attempt", "", kAttempt}, {"AttemptList", "", kAttemptList},
+    {"Place", "", kPlace}, {"MemberList", "", kMemberList}, {"PruneRequest", "", kPruneRequest},
+    {"PruneResult", "", kPruneResult}, {"PersonRequest", "", kPersonRequest}, {"Person", "", kPerson},
+    {"PersonList", "", kPersonList}, {"TokenRequest", "", kTokenRequest}, {"Token", "", kToken},
+    {"TokenList", "", kTokenList}, {"QueueRequest", "", kQueueRequest},
+    {"QuotaRequest", "", kQuotaRequest}, {"Quota", "", kQuota}, {"Queue", "", kQueue},
+    {"QueueList", "", kQueueList}, {"UserQuota", "", kUserQuota}, {"QuotaList", "", kQuotaList},
+    {"Removed", "", kRemoved}, {"Usage", "", kUsage}, {"UsageReport", "", kUsageReport},
+    {"BackupRequest", "", kBackupRequest}, {"Backup", "", kBackup}};
+
+constexpr std::string_view kJobsQuery =
+    "state:text owner:text queue:text name:text array:integer since:integer before:integer "
+    "order:text after:integer limit:integer";
+
+constexpr OperationRow kOperations[] = {
+    {"POST", "/v1/jobs", "submitJob", "Submits a job, or the tasks of an array; 200 for an Idempotency-Key that came before",
+     "dry_run:boolean", "JobSpec", 201, "JobList", 200},
+    {"GET", "/v1/jobs", "listJobs", "A page of jobs", kJobsQuery, "", 200, "JobList"},
+    {"GET", "/v1/jobs/{id}", "getJob", "One job, with why it waits", "", "", 200, "Job"},
+    {"DELETE", "/v1/jobs/{id}", "cancelJob", "Cancels a job", "", "", 200, "Job"},
+    {"POST", "/v1/jobs/{id}/suspend", "suspendJob", "Stops a job until it is resumed", "", "", 200, "Job"},
+    {"POST", "/v1/jobs/{id}/resume", "resumeJob", "Lets a suspended job go on", "", "", 200, "Job"},
+    {"GET", "/v1/jobs/{id}/explain", "explainJob", "What stands in its way", "", "", 200, "Explanation"},
+    {"GET", "/v1/jobs/{id}/attempts", "listAttempts", "Every time that it was started", "", "", 200, "AttemptList"},
+    {"GET", "/v1/jobs/{id}/members", "listMembers", "Where its members are", "", "", 200, "MemberList"},
+    {"GET", "/v1/jobs/{id}/logs", "readLogs", "Its output",
+     "tail:integer since:integer rank:integer attempt:integer follow:boolean timestamps:boolean", "", 200, "text/plain"},
+    {"POST", "/v1/jobs/prune", "pruneJobs", "Forgets jobs that have ended", "", "PruneRequest", 200, "PruneResult"},
+    {"GET", "/v1/watch", "watchEvents", "What happens, as server-sent events; goes on behind Last-Event-ID",
+     "after:integer job:integer user:text limit:integer from:text", "", 200, "text/event-stream"},
+    {"GET", "/v1/whoami", "whoAmI", "Who is asking", "", "", 200, "Person"},
+    {"GET", "/v1/people", "listPeople", "Everybody; for admins", "", "", 200, "PersonList"},
+    {"POST", "/v1/people", "addPerson", "Adds somebody; for admins", "", "PersonRequest", 201, "Person"},
+    {"PATCH", "/v1/people/{name}", "changePerson", "Role, uid, disabled; for admins", "", "PersonRequest", 200, "Person"},
+    {"DELETE", "/v1/people/{name}", "removePerson", "Their tokens go along; for admins", "", "", 200, "Person"},
+    {"GET", "/v1/tokens", "listTokens", "One's own tokens; of everybody for admins", "everybody:boolean", "", 200, "TokenList"},
+    {"POST", "/v1/tokens", "addToken", "Makes a token and shows it once", "", "TokenRequest", 201, "Token"},
+    {"DELETE", "/v1/tokens/{id}", "revokeToken", "Revokes a token", "", "", 200, "Token"},
+    {"GET", "/v1/queues", "listQueues", "Queues, what they are promised and hold", "", "", 200, "QueueList"},
+    {"PUT", "/v1/queues/{path}", "putQueue", "Sets a queue; for admins", "", "QueueRequest", 200, "QueueRequest"},
+    {"DELETE", "/v1/queues/{path}", "removeQueue", "Back to the configuration; for admins", "", "", 200, "Removed"},
+    {"GET", "/v1/quotas", "listQuotas", "What users may have and hold", "", "", 200, "QuotaList"},
+    {"PUT", "/v1/quotas/{user}", "putQuota", "Sets what a user may have; for admins", "", "QuotaRequest", 200, "QuotaRequest"},
+    {"DELETE", "/v1/quotas/{user}", "removeQuota", "Back to the configuration; for admins", "", "", 200, "Removed"},
+    {"GET", "/v1/usage", "reportUsage", "What was held and used; of others for admins. format=csv gives a table",
+     "by:text since:integer before:integer user:text queue:text job:integer format:text", "", 200, "UsageReport"},
+    {"POST", "/v1/backup", "makeBackup", "Writes a backup of the database; for admins", "", "BackupRequest", 200, "Backup"},
+    {"GET", "/v1/node", "getNode", "The machine and what is free on it", "", "", 200, "object"},
+    {"GET", "/v1/stats", "getStats", "GPUs and tenants in one answer", "", "", 200, "object"},
+    {"GET", "/v1/tenants", "listTenants", "Everybody who holds slices", "", "", 200, "object"},
+    {"POST", "/v1/tenants", "grantSlices", "Slices for the calling process", "", "object", 201, "object"},
+    {"GET", "/v1/tenants/{id}", "getTenant", "One, by number or name", "", "", 200, "object"},
+    {"PATCH", "/v1/tenants/{id}", "changeTenant", "Share, memory, cap or class while it runs", "", "object", 200, "object"},
+    {"DELETE", "/v1/tenants/{id}", "releaseTenant", "Takes its slices back", "", "", 200, "object"},
+    {"GET", "/v1/slices", "listSlices", "Slices that are held by a name", "", "", 200, "object"},
+    {"POST", "/v1/slices", "holdSlice", "Holds slices for containers", "", "object", 201, "object"},
+    {"GET", "/v1/slices/{name}", "getSlice", "One of them", "", "", 200, "object"},
+    {"DELETE", "/v1/slices/{name}", "releaseSlice", "Releases it", "", "", 200, "object"},
+    {"GET", "/v1/gpus", "listGpus", "Every GPU and its health", "", "", 200, "object"},
+    {"POST", "/v1/gpus/{gpu}/cordon", "cordonGpu", "No new work for it", "", "object", 200, "object"},
+    {"POST", "/v1/gpus/{gpu}/drain", "drainGpu", "And the present work is to end", "", "object", 200, "object"},
+    {"POST", "/v1/gpus/{gpu}/uncordon", "uncordonGpu", "Work again", "", "object", 200, "object"},
+    {"GET", "/v1/events", "listGpuEvents", "What happened to GPUs", "since:integer wait:integer", "", 200, "object"},
+    {"GET", "/v1/openapi.json", "getOpenApi", "This document", "", "", 200, "object"}};
+// clang-format on
+
+}  // namespace
+
+std::span<const SchemaRow> openapi_schemas() { return kSchemas; }
+std::span<const OperationRow> openapi_operations() { return kOperations; }
+
+}  // namespace divvy::api

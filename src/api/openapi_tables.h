@@ -1,0 +1,41 @@
+// What the API has, as tables: openapi.cc makes the document from them. One row is one thing that
+// somebody can ask for, or one field that they see.
+//
+// Kinds of values are written short: "text", "integer", "number", "boolean", "object" (whatever is
+// in it), the name of another schema, "[kind]" for a list, "{kind}" for a map by names, "a|b" for
+// either. '?' behind it: may be null. '-' behind that: may be missing.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace divvy::api {
+
+struct FieldRow {
+  std::string_view name;
+  std::string_view kind;
+  std::string_view text;  // What it means, where the name does not say it
+};
+
+struct SchemaRow {
+  std::string_view name;
+  std::string_view text;
+  std::span<const FieldRow> fields;
+};
+
+struct OperationRow {
+  std::string_view method;
+  std::string_view path;
+  std::string_view id;
+  std::string_view text;
+  std::string_view query;    // "limit:integer after:integer"
+  std::string_view request;  // Schema of the body; empty: none
+  int status;                // When it works
+  std::string_view answer;   // Schema of the answer, or a media type with a slash in it
+  int other_status = 0;      // Works too, with the same answer
+};
+
+[[nodiscard]] std::span<const SchemaRow> openapi_schemas();
+[[nodiscard]] std::span<const OperationRow> openapi_operations();
+
+}  // namespace divvy::api

@@ -1,0 +1,102 @@
+#include "api/people.h"
+
+#include <boost/json.hpp>
+
+#include "api/answers.h"
+#include "api/documents.h"
+#include "base/text.h"
+#include "model/name.h"
+#include "node/process.h"
+#include "store/people_table.h"
+
+namespace divvy::api {
+namespace {
+
+using model::Person;
+using model::Role;
+
+constexpr std::string_view kScheme = "bearer ";
+
+// The token of "Authorization: Bearer ...". Nothing: there is no such header.
+Result<std::optional<std::string_view>> token_in(const net::HttpRequest& request) {
+  const std::string_view header = trim(request.header("authorization"));
+  if (header.empty()) return std::nullopt;
+  if (to_lower(header.substr(0, kScheme.size())) != kScheme) {
+    return err(ErrorCode::kPermissionDenied,
+               "only \"Authorization: Bearer TOKEN\" is understood here");
+  }
+  return trim(header.substr(kScheme.size()));
+}
+
+}  // namespace
+
+Status may(const Person& person, Action action, const model::Job* job) {
+  if (person.role == Role::kAdmin || action == Action::kSee) return {};
+  if (action == Action::kAdminister || job == nullptr) {
+    return err(ErrorCode::kPermissionDenied, "only admins may do that, and {} is none",
+               person.name);
+  }
+  if (job->owner == person.name) return {};
+  return err(ErrorCode::kPermissionDenied, "job {} belongs to {}; only they and admins may do that",
+             job->id, job->owner);
+}
+
+Result<Person> People::identify(const net::HttpRequest& request, const net::Caller& caller) const {
+  DIVVY_TRY(token, token_in(request));
+  if (token) return owner_of(*token);
+  if (caller.local()) return local_person(caller.uid());
+  return err(ErrorCode::kPermissionDenied,
+             "a token is needed over the network; on the machine, divvy token create makes one");
+}
+
+Result<Person> People::owner_of(std::string_view token) const {
+  const WallTime now = clock_.wall_now();
+  DIVVY_TRY(owner, database_.read([&](store::Connection& connection) {
+    return store::PeopleTable(connection).owner_of(token, now);
+  }));
+  if (store::PeopleTable::is_stale(owner.token, now)) {
+    database_.later([id = owner.token.id, now](store::Connection& connection) {
+      return store::PeopleTable(connection).token_used(id, now);
+    });
+  }
+  return std::move(owner.person);
+}
+
+Result<Person> People::local_person(uid_t uid) const {
+  const bool operates = uid == 0 || uid == daemon_uid_;
+  const std::string name = node::user_name(uid);
+  DIVVY_TRY(known,
+            database_.read([&](store::Connection& connection) -> Result<std::optional<Person>> {
+              store::PeopleTable table(connection);
+              DIVVY_TRY(tied, table.find_uid(uid));
+              if (tied) return tied;
+              return table.find(name);
+            }));
+  Person person;
+  if (known && (!known->uid || *known->uid == uid)) {
+    person = *std::move(known);
+  } else {
+    // Not the one of that name, or a name that /etc/passwd has and we would not take.
+    const bool usable = !known && name.find_first_not_of("0123456789") != std::string::npos &&
+                        model::check_name("user", name).has_value();
+    person.name = usable ? name : fmt::format("uid-{}", uid);
+  }
+  person.uid = uid;
+  if (operates) {
+    // Whoever could change the database by hand is not kept out by what is in it.
+    person.role = Role::kAdmin;
+    person.disabled = false;
+  }
+  if (person.disabled) {
+    return err(ErrorCode::kPermissionDenied, "{} is disabled; ask an admin", person.name);
+  }
+  return person;
+}
+
+net::HttpResponse People::refusal(const Error& error) {
+  net::HttpResponse response = problem(problem_document(401, "not authenticated", error.message));
+  response.headers["www-authenticate"] = "Bearer realm=\"divvy\"";
+  return response;
+}
+
+}  // namespace divvy::api

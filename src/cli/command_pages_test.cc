@@ -1,0 +1,139 @@
+// Help, completion, man pages and docs/commands.md are made from one tree.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "cli/exit_codes.h"
+#include "cli/fake_daemon.h"
+#include "cli/log_follow.h"
+#include "cli/server_contexts.h"
+#include "cli/since.h"
+
+namespace divvy::cli {
+namespace {
+
+CliOutcome divvy(const std::vector<std::string>& arguments) {
+  return run_divvy(arguments, "/nowhere/api.sock");
+}
+std::string completed(std::vector<std::string> words) {
+  words.insert(words.begin(), {"__complete", "--"});
+  return divvy(words).out;
+}
+bool contains(const std::string& text, std::string_view piece) {
+  return text.find(piece) != std::string::npos;
+}
+
+TEST(Completion, OffersCommandsOptionsAndTheirValues) {
+  EXPECT_TRUE(contains(completed({"su"}), "submit\tPut a job into a queue\n"));
+  EXPECT_FALSE(contains(completed({""}), "__complete"));
+  EXPECT_TRUE(contains(completed({"list", "--so"}), "--sort-by\t"));
+  EXPECT_EQ(completed({"list", "-o", ""}), "table\nwide\njson\nyaml\nname\ncsv\n");
+  EXPECT_EQ(completed({"list", "--output=y"}), "--output=yaml\n");
+  EXPECT_EQ(completed({"wait", "17", "--for", "r"}), "running\n");
+  EXPECT_EQ(completed({"queue", "s"}), "set\tSay what a queue may have; for operators\n");
+  EXPECT_EQ(completed({"--color", "al"}), "always\n");
+  EXPECT_EQ(completed({"submit", "-f", ""}), ":files\n");
+  EXPECT_EQ(completed({"submit", "--", "py"}), ":files\n");
+  EXPECT_EQ(completed({"completion", "z"}), "zsh\n");
+}
+
+TEST(Completion, HasAScriptForEachShell) {
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const CliOutcome outcome = divvy({"completion", shell});
+    EXPECT_EQ(outcome.status, kExitOk);
+    EXPECT_TRUE(contains(outcome.out, "divvy __complete --")) << shell;
+  }
+  EXPECT_EQ(divvy({"completion", "csh"}).status, kExitUsage);
+}
+
+TEST(ManPages, HaveEveryOptionOfTheHelp) {
+  const std::string page = divvy({"man", "submit"}).out;
+  EXPECT_TRUE(page.starts_with(".TH DIVVY\\-SUBMIT 1 ")) << page;
+  EXPECT_TRUE(contains(page, ".B \\-\\-time\\-limit TIME\n"));
+  EXPECT_TRUE(contains(page, ".SH EXAMPLES\n"));
+  EXPECT_TRUE(contains(page, ".SH SEE ALSO\n"));
+  EXPECT_EQ(divvy({"man", "sumbit"}).status, kExitUsage);
+}
+
+TEST(CommandsPage, IsWhatHelpPrints) {
+  std::ifstream file(DIVVY_SOURCE_FOLDER "/docs/commands.md");
+  std::stringstream text;
+  text << file.rdbuf();
+  EXPECT_EQ(divvy({"man", "--markdown"}).out, text.str())
+      << "write it anew: divvy man --markdown > docs/commands.md";
+}
+
+TEST(CommandLine, LeavesTheWordsOfACommandAlone) {
+  EXPECT_TRUE(contains(divvy({"exec", "17", "--rank", "x"}).err, "--rank")) << "ours";
+  EXPECT_FALSE(contains(divvy({"exec", "17", "ls", "--rank", "x"}).err, "--rank")) << "theirs";
+  EXPECT_TRUE(contains(divvy({"exec", "--help"}).out,
+                       "Usage: divvy exec [options] JOB -- COMMAND [ARGUMENT...]"));
+}
+
+TEST(LogFollow, ShowsEachLineOnceAfterABreak) {
+  std::string shown;
+  LogFollow log(false, [&](std::string_view line) { shown += line; });
+  const std::string a = "2026-11-15T12:00:00.100000000Z a\n";
+  const std::string b = "2026-11-15T12:00:01.200000000Z b\n";
+  EXPECT_FALSE(log.since());
+  log.take(a + a + b.substr(0, 20));
+  log.broken();
+  EXPECT_EQ(log.since(), 1'794'743'998'100);
+  log.take(a + a + b + a);  // A third of the same time and text is another one
+  log.end();
+  EXPECT_EQ(shown, "a\na\nb\na\n");
+}
+
+TEST(LogFollow, PassesOnWhatIsNoLogLine) {
+  std::string shown;
+  LogFollow log(true, [&](std::string_view line) { shown += line; });
+  log.take("[x] text\nno end");
+  log.end();
+  EXPECT_EQ(shown, "[x] text\nno end\n");
+}
+
+TEST(Since, IsATimeAgoOrAMoment) {
+  const WallTime now{std::chrono::milliseconds(kTestNow)};
+  EXPECT_EQ(parse_since("30m", now), kTestNow - 1'800'000);
+  EXPECT_EQ(parse_since("2026-11-15T12:00:00Z", now), kTestNow);
+  EXPECT_EQ(parse_since("2026-11-15", now), kTestNow - 43'200'000);
+  EXPECT_FALSE(parse_since("tomorrow", now));
+}
+
+TEST(ServerContexts, ReadWhatTheyWrite) {
+  ClientConfig config;
+  config.context = "lab";
+  config.queue = "research/vision";
+  config.contexts = {{"lab", "https://gpu.example:7443", "/a b/ca.pem", "/\"token\""},
+                     {"other", "unix:/run/x", "", ""}};
+  const auto read = read_client_config(write_client_config(config), "f");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, config);
+}
+
+TEST(ServerContexts, TellWhatIsWrongWithItsPlace) {
+  const auto read = read_client_config("contexts:\n  lab:\n    sever: x\n", "f");
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().message,
+            "f:2:3: a context has a server, like https://gpu.example:7443\n"
+            "f:3:5: there is no field sever; did you mean server?");
+}
+
+TEST(ServerContexts, ATokenDoesNotTravelInTheClear) {
+  const auto with = [](const std::string& server) {
+    return choose_server({.context = {}, .server = server},
+                         [](const char* name) -> std::optional<std::string> {
+                           if (std::string_view(name) == "DIVVY_TOKEN") return "secret";
+                           return std::nullopt;
+                         });
+  };
+  EXPECT_FALSE(with("http://gpu.example:80"));
+  EXPECT_TRUE(with("http://127.0.0.1:80"));
+  EXPECT_TRUE(with("https://gpu.example:7443"));
+  EXPECT_FALSE(with("ftp://gpu.example"));
+  EXPECT_FALSE(with("https://"));
+}
+
+}  // namespace
+}  // namespace divvy::cli

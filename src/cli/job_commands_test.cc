@@ -1,0 +1,357 @@
+// The commands about jobs against a daemon that answers canned documents: what they ask, print and
+// return.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "cli/exit_codes.h"
+#include "cli/fake_daemon.h"
+#include "net/server_sent_events.h"
+
+namespace divvy::cli {
+namespace {
+
+bool contains(const std::string& text, std::string_view piece) {
+  return text.find(piece) != std::string::npos;
+}
+
+constexpr const char* kQueued = R"({"id":17,"name":"train","owner":"ada","queue":"research",
+  "state":"queued","stopping":null,"class":"batch","priority":0,"members":1,
+  "shareThousandths":300,"array":null,"arrayIndex":null,
+  "submittedUnixMilliseconds":1794743700000,"startedUnixMilliseconds":null,
+  "endedUnixMilliseconds":null,"notBeforeUnixMilliseconds":null,"attempt":0,"failures":0,
+  "running":[],"history":[{"unixMilliseconds":1794743700000,"state":"queued","reason":"submitted"}],
+  "spec":{"command":["python","train.py"],"environment":{"SECRET":"x"},"gpu":"0.3"},
+  "waits":{"kind":"full","text":"0.3 of a GPU is free nowhere","place":3,"inLine":12,
+           "startsUnixMilliseconds":1794744300000},"idleLeftSeconds":null})";
+
+std::string job_in(const std::string& state, int exit_code = 0, int signal = 0) {
+  return fmt::format(
+      R"({{"id":17,"name":"train","owner":"ada","queue":"research","state":"{}","stopping":null,
+      "class":"batch","priority":0,"members":4,"shareThousandths":1000,
+      "submittedUnixMilliseconds":1794743700000,"startedUnixMilliseconds":1794743800000,
+      "endedUnixMilliseconds":1794743900000,"attempt":1,"failures":0,
+      "running":[{{"rank":0,"node":"box","slices":[{{"gpu":"GPU-00000000-0000","shareThousandths":1000}}],
+      "end":{{"unixMilliseconds":1794743900000,"exitCode":{},"signal":{},"reason":""}}}}]}})",
+      state, exit_code, signal);
+}
+
+class JobCommands : public testing::Test {
+ protected:
+  CliOutcome divvy(std::vector<std::string> arguments) {
+    return run_divvy(arguments, daemon_.socket());
+  }
+  std::string file(const std::string& name, const std::string& text) {
+    const auto path = daemon_.folder() / name;
+    std::ofstream(path) << text;
+    return path.string();
+  }
+  FakeDaemon daemon_;
+};
+
+TEST_F(JobCommands, ListShowsATable) {
+  daemon_.on("GET /v1/jobs",
+             fmt::format(R"({{"items":[{},{}],"next":null}})", kQueued, job_in("failed", 3)));
+  const CliOutcome outcome = divvy({"list"});
+  EXPECT_EQ(outcome.status, kExitOk);
+  EXPECT_EQ(outcome.out,
+            "ID  NAME   USER  QUEUE     STATE     GPU    AGE   TIME\n"
+            "17  train  ada   research  queued    0.3  5m00s      -\n"
+            "17  train  ada   research  failed  4 x 1  5m00s  1m40s\n");
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_TRUE(contains(daemon_.last_asked(), "state=queued%2Cstarting")) << daemon_.last_asked();
+}
+
+TEST_F(JobCommands, ListReadsEveryPage) {
+  daemon_.on("GET /v1/jobs", [&](const net::HttpRequest& request) {
+    const bool first = request.query.find("after=") == std::string::npos;
+    return net::HttpResponse{.body = first ? R"({"items":[{"id":2}],"next":2})"
+                                           : R"({"items":[{"id":1}],"next":null})"};
+  });
+  EXPECT_EQ(divvy({"list", "-o", "name"}).out, "2\n1\n");
+  EXPECT_EQ(divvy({"list", "-o", "name", "--sort-by", "id"}).out, "1\n2\n");
+  EXPECT_EQ(divvy({"list", "-o", "name", "--limit", "1"}).out, "2\n");
+}
+
+TEST_F(JobCommands, ListHasDocumentsAndCsv) {
+  daemon_.on("GET /v1/jobs", fmt::format(R"({{"items":[{}]}})", kQueued));
+  EXPECT_TRUE(contains(divvy({"list", "-o", "json"}).out, "\"kind\": \"JobList\""));
+  EXPECT_TRUE(contains(divvy({"list", "-o", "yaml"}).out, "kind: JobList\n"));
+  const CliOutcome csv = divvy({"list", "-o", "csv"});
+  EXPECT_TRUE(csv.out.starts_with("id,name,user,queue,state,gpu,age,time,class,")) << csv.out;
+  EXPECT_TRUE(contains(csv.out, "\n17,train,ada,research,queued,0.3,5m00s,,batch,")) << csv.out;
+}
+
+TEST_F(JobCommands, ListRefusesWrongWords) {
+  EXPECT_EQ(divvy({"list", "-o", "xml"}).status, kExitUsage);
+  const CliOutcome outcome = divvy({"list", "--sort-by", "nam"});
+  EXPECT_EQ(outcome.status, kExitUsage);
+  EXPECT_TRUE(contains(outcome.err, "did you mean name?")) << outcome.err;
+  EXPECT_EQ(divvy({"list", "--since", "soon"}).status, kExitUsage);
+}
+
+TEST_F(JobCommands, ListWatchShowsChangesAsTheyCome) {
+  daemon_.on("GET /v1/jobs", fmt::format(R"({{"items":[{}]}})", kQueued));
+  daemon_.on("GET /v1/jobs/17", job_in("running"));
+  int connections = 0;
+  daemon_.on("GET /v1/watch", [&](const net::HttpRequest& request) {
+    if (++connections > 1) {  // After a break: behind the last event
+      EXPECT_EQ(request.header("last-event-id"), "5");
+      return net::HttpResponse{.status = 403, .body = R"({"detail":"that is enough"})"};
+    }
+    EXPECT_EQ(request.query, "from=now");
+    net::HttpResponse response;
+    response.content_type = std::string(net::kEventStream);
+    response.stream = [](net::HttpStream& stream) {
+      (void)stream.send(net::write_heartbeat());
+      (void)stream.send(net::write_event({"5", "job", R"({"job":17,"state":"running"})"}));
+    };
+    return response;
+  });
+  const CliOutcome outcome = divvy({"list", "--watch"});
+  EXPECT_EQ(outcome.status, kExitDenied);
+  EXPECT_TRUE(contains(outcome.out, "queued")) << outcome.out;
+  EXPECT_TRUE(contains(outcome.out, "\n17  train  ada   research  running")) << outcome.out;
+}
+
+TEST_F(JobCommands, GetOfAWaitingJobTellsPlaceReasonAndTime) {
+  daemon_.on("GET /v1/jobs/17", kQueued);
+  EXPECT_EQ(divvy({"get", "17"}).out,
+            "Job 17 train: queued\n"
+            "  user       ada\n"
+            "  queue      research\n"
+            "  GPU        0.3\n"
+            "  submitted  2026-11-15T11:55:00Z\n"
+            "  place      3 of 12 in line\n"
+            "  waits for  0.3 of a GPU is free nowhere\n"
+            "  starts     in about 5m00s (at 2026-11-15T12:05:00Z)\n");
+}
+
+TEST_F(JobCommands, AJobIsFoundByItsName) {
+  daemon_.on("GET /v1/jobs", R"({"items":[{"id":17}]})");
+  daemon_.on("GET /v1/jobs/17", kQueued);
+  EXPECT_EQ(divvy({"get", "train", "-o", "name"}).out, "17\n");
+  EXPECT_TRUE(contains(daemon_.asked().front(), "name=train"));
+}
+
+TEST_F(JobCommands, AJobMayHaveTheNameOfACommand) {
+  daemon_.on("GET /v1/jobs", R"({"items":[{"id":17}]})");
+  daemon_.on("GET /v1/jobs/17", kQueued);
+  EXPECT_EQ(divvy({"get", "list", "-o", "name"}).out, "17\n");
+}
+
+TEST_F(JobCommands, ANameOfSeveralJobsIsNotDeleted) {
+  daemon_.on("GET /v1/jobs", R"({"items":[{"id":17},{"id":18}]})");
+  const CliOutcome outcome = divvy({"delete", "train"});
+  EXPECT_EQ(outcome.status, kExitUsage);
+  EXPECT_TRUE(contains(outcome.err, "17, 18")) << outcome.err;
+  EXPECT_EQ(daemon_.asked().size(), 1U);
+}
+
+TEST_F(JobCommands, MissingAndForeignJobsHaveTheirExitStatus) {
+  EXPECT_EQ(divvy({"get", "99"}).status, kExitNotFound);
+  daemon_.on("GET /v1/jobs/17/logs", R"({"detail":"job 17 is ada's"})", 403);
+  EXPECT_EQ(divvy({"logs", "17"}).status, kExitDenied);
+  daemon_.on("GET /v1/jobs/18", R"({"detail":"who are you?"})", 401);
+  const CliOutcome outcome = divvy({"get", "18"});
+  EXPECT_EQ(outcome.status, kExitDenied);
+  EXPECT_EQ(outcome.err, "divvy: who are you?\n");
+  EXPECT_EQ(outcome.out, "");
+}
+
+TEST_F(JobCommands, DescribeShowsHistoryAndAttemptsAndNoValues) {
+  daemon_.on("GET /v1/jobs/17", kQueued);
+  daemon_.on("GET /v1/jobs/17/attempts",
+             R"({"items":[{"attempt":1,"members":[{"rank":0,"slices":[{"gpu":"GPU-1",
+             "shareThousandths":300}],"end":{"exitCode":1,"signal":0,"reason":"out of memory"}}]}]})");
+  const CliOutcome outcome = divvy({"describe", "17"});
+  EXPECT_TRUE(contains(outcome.out, "  command    python train.py\n")) << outcome.out;
+  EXPECT_TRUE(contains(outcome.out, "  variable   SECRET\n"));
+  EXPECT_TRUE(contains(outcome.out, "History:\n  2026-11-15T11:55:00Z  queued     submitted\n"));
+  EXPECT_TRUE(contains(outcome.out,
+                       "Attempts:\n  1, rank 0: 0.3 of GPU-1; exit status 1 (out of memory)\n"));
+}
+
+TEST_F(JobCommands, ExplainShowsDetailsSafely) {
+  daemon_.on("GET /v1/jobs/17/explain",
+             R"({"job":17,"state":"queued","waits":{"kind":"full","text":"no room"},
+             "details":"GPU 0: full\nGPU 1: \u001b[2J"})");
+  const CliOutcome outcome = divvy({"explain", "17"});
+  EXPECT_TRUE(contains(outcome.out, "\nGPU 0: full\n")) << outcome.out;
+  EXPECT_FALSE(contains(outcome.out, "\x1b"));
+}
+
+TEST_F(JobCommands, DeleteSuspendAndResumeGoOnAfterOneThatFails) {
+  daemon_.on("DELETE /v1/jobs/18", R"({"id":18,"state":"cancelled"})");
+  const CliOutcome outcome = divvy({"delete", "17", "18"});
+  EXPECT_EQ(outcome.status, kExitNotFound);
+  EXPECT_EQ(outcome.out, "job 18 is cancelled\n");
+  daemon_.on("POST /v1/jobs/18/suspend", R"({"id":18,"state":"stopping"})");
+  EXPECT_EQ(divvy({"suspend", "18"}).out, "job 18 is stopping\n");
+  daemon_.on("POST /v1/jobs/prune", R"({"jobs":[1,2]})");
+  EXPECT_EQ(divvy({"prune", "--older-than", "1d"}).out, "forgot 2 jobs with their output\n");
+  EXPECT_EQ(daemon_.last_asked(), R"(POST /v1/jobs/prune {"older_than":"1d"})");
+}
+
+TEST_F(JobCommands, SubmitSendsTheJobAndNamesTheNextCommand) {
+  daemon_.on("GET /v1/node", "{}");
+  daemon_.on("POST /v1/jobs", R"({"items":[{"id":17,"name":"train","state":"queued"}]})", 201);
+  const CliOutcome outcome = divvy({"submit", "--gpu", "0.3", "--cwd", "/tmp", "-e", "A=b=c",
+                                    "--array", "0-9:3%2", "--after", "3:ended", "--mount",
+                                    "/data:/data:ro", "--image", "img", "--", "python", "--help"});
+  EXPECT_EQ(outcome.status, kExitOk) << outcome.err;
+  EXPECT_EQ(outcome.out, "job 17 (train) is queued\n");
+  EXPECT_EQ(outcome.err, "divvy: next: divvy logs 17 -f, divvy get 17\n");
+  EXPECT_EQ(
+      daemon_.last_asked(),
+      R"(POST /v1/jobs {"gpu":"0.3","working_directory":"/tmp","command":["python","--help"],)"
+      R"("array":{"first":0,"last":9,"step":3,"at_once":2},"after":[{"job":3,"kind":"ended"}],)"
+      R"("environment":{"A":"b=c"},"container":{"image":"img","mounts":[{"source":"/data",)"
+      R"("target":"/data","read_only":true}]}})");
+}
+
+TEST_F(JobCommands, SubmitTakesAFileAndOptionsGoBeforeIt) {
+  daemon_.on("GET /v1/node", "{}");
+  daemon_.on("POST /v1/jobs", R"({"items":[],"dry_run":true})");
+  const std::string job =
+      file("job.yaml", "name: train\ngpu: 0.3\nworking_directory: /\ncommand: [sleep, 60]\n");
+  const CliOutcome outcome = divvy({"submit", "-f", job, "--name", "again", "--dry-run"});
+  EXPECT_EQ(outcome.status, kExitOk) << outcome.err;
+  EXPECT_EQ(daemon_.last_asked(),
+            R"(POST /v1/jobs?dry_run=true {"name":"again","gpu":"0.3","working_directory":"/",)"
+            R"("command":["sleep","60"]})");
+}
+
+TEST_F(JobCommands, SubmitTellsWhereAFileIsWrong) {
+  const std::string job = file("job.yaml", "gpu: 0.3\ncommand: [a]\nlimits:\n  rma: 4GiB\n");
+  const CliOutcome outcome = divvy({"submit", "-f", job});
+  EXPECT_EQ(outcome.status, kExitUsage);
+  EXPECT_TRUE(contains(outcome.err, job + ":4:3: limits.rma: there is no such field; did you mean "
+                                          "limits.ram?"))
+      << outcome.err;
+  EXPECT_TRUE(daemon_.asked().empty());
+}
+
+TEST_F(JobCommands, SubmitRefusesWrongOptions) {
+  const std::vector<std::string> wrong[] = {{"submit"},
+                                            {"submit", "--gpu", "lots", "--", "a"},
+                                            {"submit", "--array", "x", "--", "a"},
+                                            {"submit", "--env", "novalue", "--", "a"},
+                                            {"submit", "--mount", "a", "--image", "i", "--", "a"},
+                                            {"submit", "--mount", "/a:/b", "--", "a"},
+                                            {"submit", "--timeout", "5s", "--", "a"},
+                                            {"submit", "-f", "/nowhere.yaml"}};
+  for (const auto& arguments : wrong) {
+    const CliOutcome outcome = divvy(arguments);
+    EXPECT_EQ(outcome.status, kExitUsage) << testing::PrintToString(arguments) << outcome.err;
+  }
+  EXPECT_TRUE(daemon_.asked().empty());
+}
+
+TEST_F(JobCommands, SubmitWithFollowShowsTheOutputAndHasTheExitStatusOfTheJob) {
+  daemon_.on("GET /v1/node", "{}");
+  daemon_.on("POST /v1/jobs", R"({"items":[{"id":17,"name":"train","state":"queued"}]})", 201);
+  daemon_.on("GET /v1/jobs/17/logs", "2026-11-15T12:00:00.000000001Z hello\n");
+  daemon_.on("GET /v1/jobs/17", job_in("failed", 3));
+  const CliOutcome outcome = divvy({"submit", "--follow", "--", "a"});
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_EQ(outcome.out, "job 17 (train) is queued\nhello\n");
+  daemon_.on("GET /v1/jobs/17", job_in("failed", 0, 9));
+  EXPECT_EQ(divvy({"submit", "--wait", "--", "a"}).status, 137);
+}
+
+TEST_F(JobCommands, LogsGoOnWhereTheyBrokeOff) {
+  int connections = 0;
+  daemon_.on("GET /v1/jobs/17/logs", [&](const net::HttpRequest& request) {
+    const bool again = ++connections > 1;
+    EXPECT_EQ(request.query.find("since=") != std::string::npos, again) << request.query;
+    EXPECT_EQ(request.query.find("tail=") != std::string::npos, !again) << request.query;
+    net::HttpResponse response;
+    response.content_type = "text/plain";
+    response.stream = [again](net::HttpStream& stream) {
+      (void)stream.send("[0] 2026-11-15T12:00:00.000000001Z one\n");
+      (void)stream.send(again ? "[1] 2026-11-15T12:00:00.000000002Z two\n"
+                              : "[1] 2026-11-15T12:00:00.0000");
+    };
+    return response;
+  });
+  daemon_.on("GET /v1/jobs/17", [&](const net::HttpRequest&) {
+    return net::HttpResponse{.body = job_in(connections > 1 ? "succeeded" : "running")};
+  });
+  const CliOutcome outcome = divvy({"logs", "17", "-f", "--tail", "5"});
+  EXPECT_EQ(outcome.status, kExitOk) << outcome.err;
+  EXPECT_EQ(outcome.out, "[0] one\n[1] two\n");
+}
+
+TEST_F(JobCommands, WaitEndsWithTheEventThatDecidesIt) {
+  std::string state = "queued";
+  daemon_.on("GET /v1/jobs/17",
+             [&](const net::HttpRequest&) { return net::HttpResponse{.body = job_in(state)}; });
+  daemon_.on("GET /v1/watch", [&](const net::HttpRequest& request) {
+    EXPECT_EQ(request.query, "job=17");
+    net::HttpResponse response;
+    response.content_type = std::string(net::kEventStream);
+    response.stream = [&](net::HttpStream& stream) {
+      (void)stream.send(net::write_event({"1", "job", R"({"job":17,"state":"queued"})"}));
+      state = "failed";
+      (void)stream.send(net::write_event({"2", "job", R"({"job":17,"state":"failed"})"}));
+    };
+    return response;
+  });
+  EXPECT_EQ(divvy({"wait", "17"}).status, kExitOk);
+  state = "queued";
+  EXPECT_EQ(divvy({"wait", "17", "--for", "succeeded"}).status, kExitError);
+  EXPECT_EQ(divvy({"wait", "17", "--for", "happiness"}).status, kExitUsage);
+}
+
+TEST_F(JobCommands, WaitHasATimeout) {
+  daemon_.on("GET /v1/jobs/17", job_in("queued"));
+  daemon_.on("GET /v1/watch", [](const net::HttpRequest&) {
+    net::HttpResponse response;
+    response.content_type = std::string(net::kEventStream);
+    response.stream = [](net::HttpStream& stream) {
+      (void)stream.caller().wait_for(-1, std::chrono::milliseconds(-1));  // Until they hang up
+    };
+    return response;
+  });
+  const CliOutcome outcome = divvy({"wait", "17", "--timeout", "0s"});
+  EXPECT_EQ(outcome.status, kExitWaitedTooLong);
+  EXPECT_EQ(outcome.err, "divvy: job 17 is still queued\n");
+}
+
+TEST_F(JobCommands, ExecAndCopySayWhenThereIsNothingToGoInto) {
+  daemon_.on("GET /v1/jobs/17/members", R"({"items":[]})");
+  EXPECT_EQ(divvy({"exec", "17", "--", "ls"}).status, kExitNotFound);
+  EXPECT_EQ(divvy({"attach", "17"}).status, kExitNotFound);
+  EXPECT_EQ(divvy({"cp", "17:/a", "."}).status, kExitNotFound);
+  EXPECT_EQ(divvy({"cp", "a", "b"}).status, kExitUsage);
+  EXPECT_EQ(divvy({"cp", "17:a", "."}).status, kExitUsage);
+  EXPECT_EQ(divvy({"exec", "17"}).status, kExitUsage);
+}
+
+TEST_F(JobCommands, EventsOfAJobAreShown) {
+  daemon_.on("GET /v1/watch", [](const net::HttpRequest& request) {
+    EXPECT_EQ(request.query, "job=17");
+    net::HttpResponse response;
+    response.content_type = std::string(net::kEventStream);
+    response.stream = [](net::HttpStream& stream) {
+      (void)stream.send(net::write_event(
+          {"1", "job",
+           R"({"number":1,"unixMilliseconds":1794744000000,"kind":"job","job":17,"state":"queued",
+           "reason":"submitted"})"}));
+    };
+    return response;
+  });
+  EXPECT_EQ(divvy({"events", "--job", "17"}).out,
+            "2026-11-15T12:00:00Z  job 17     queued     submitted\n");
+}
+
+TEST(JobCommandsAlone, SayThatNoDaemonRuns) {
+  const CliOutcome outcome = run_divvy({"list"}, "/nowhere/api.sock");
+  EXPECT_EQ(outcome.status, kExitError);
+  EXPECT_TRUE(outcome.err.starts_with("divvy: ")) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+}
+
+}  // namespace
+}  // namespace divvy::cli

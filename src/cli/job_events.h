@@ -1,0 +1,21 @@
+// `divvy events --jobs`: what happened to jobs. Runs on the main thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "cli/session.h"
+
+namespace divvy::cli {
+
+struct JobEventsOptions {
+  bool follow = false;
+  std::uint64_t after = 0;
+  std::optional<std::uint64_t> job;
+  bool json = false;
+};
+
+[[nodiscard]] int show_job_events(const Session& session, const Daemon& daemon,
+                                  const JobEventsOptions& options);
+
+}  // namespace divvy::cli

@@ -1,0 +1,144 @@
+// The texts under the options of the commands about jobs.
+#pragma once
+
+namespace divvy::cli {
+
+constexpr const char* kSubmitFooter =
+    R"(The job waits in its queue until it fits, whatever happens to this terminal or to
+divvyd. What follows -- is its command, to the letter. Options go before what the job
+file says. Where no divvyd runs on this machine, one is started.
+
+A job file is YAML with the fields of docs/job-file.md:
+  name: train
+  gpu: 0.3
+  gpu_memory: 10GiB
+  command: [python, train.py]
+
+Examples:
+  divvy submit --gpu 0.3 -- python train.py
+  divvy submit --gpu 1 --members 4 -- torchrun train.py
+  divvy submit -f job.yaml --name again --priority 10
+  divvy submit -f job.yaml --dry-run -o yaml
+  divvy submit --array 0-99%10 -- ./task
+  divvy submit --follow --gpu 0.5 -- ./test
+
+Exit status: 0 it was taken. With --wait and --follow that of the job: of the first
+member that failed, 128 and the signal where one killed it; 124 when --timeout was
+not enough; 130 after Ctrl-C, which only ends the looking.)";
+
+constexpr const char* kListFooter = R"(Columns:
+  GPU    what each member gets; 4 x 1 is four members with a GPU each
+  AGE    since it was submitted
+  TIME   since it was started, up to its end
+
+Examples:
+  divvy list --mine
+  divvy list --all --since 2d --state failed,cancelled
+  divvy list --watch
+  divvy list -o json | jq '.items[].id'
+  divvy list --sort-by -gpu -o wide)";
+
+constexpr const char* kGetFooter = R"(Examples:
+  divvy get 17
+  divvy get train          the newest job of that name
+  divvy get 17 -o json
+
+Exit status: 0, or 3 when there is no such job.)";
+
+constexpr const char* kDescribeFooter = R"(Examples:
+  divvy describe 17
+  divvy describe 17 -o yaml
+
+Values of variables are not shown; -o json has them, for its owner.)";
+
+constexpr const char* kExplainFooter = R"(Examples:
+  divvy explain 17)";
+
+constexpr const char* kLogsFooter =
+    R"(With several members each line begins with the rank: [3] text. --follow goes on when the
+job is started again and when divvyd is, and ends with the job. Ctrl-C ends the
+looking, never the job.
+
+Examples:
+  divvy logs 17 -f
+  divvy logs 17 --tail 100 --timestamps
+  divvy logs train --rank 3 --since 10m
+
+Exit status: 0, 3 when there is no such job, 5 when it is not yours, 130 after Ctrl-C.)";
+
+constexpr const char* kWaitFooter = R"(Examples:
+  divvy wait 17 18 19
+  divvy wait train --for running --timeout 10m
+  divvy wait 17 --for succeeded && ./next
+
+Exit status: 0 it came so; 1 it never will (it failed, or was cancelled); 124 --timeout
+was not enough; 130 after Ctrl-C, which only ends the waiting.)";
+
+constexpr const char* kSuspendFooter =
+    R"(It is told to end, has its grace, and gives its GPUs back. What it has not saved is lost,
+unless it saves when it is told.
+
+Examples:
+  divvy suspend 17)";
+
+constexpr const char* kResumeFooter = R"(It waits in its queue again, where it was.
+
+Examples:
+  divvy resume 17)";
+
+constexpr const char* kDeleteFooter =
+    R"(One that runs is told to end and has its grace. It stays in `divvy list --all` until
+`divvy prune`.
+
+Examples:
+  divvy delete 17 18
+  divvy delete 20 --array)";
+
+constexpr const char* kPruneFooter = R"(Examples:
+  divvy prune
+  divvy prune --older-than 1d --everybody)";
+
+constexpr const char* kExecFooter =
+    R"(Works on the machine of the job, for its own user and root. The command runs in the same
+place, with the same environment, limits and slice; it ends with the job.
+
+Examples:
+  divvy exec 17 -- nvidia-smi
+  divvy exec -t 17 -- bash
+  divvy exec train --rank 3 -- py-spy dump --pid 1
+
+Exit status: that of the command; 126 or 127 when it cannot be run or found.)";
+
+constexpr const char* kAttachFooter =
+    R"(Shows what the job writes from now on, and passes on what is typed where the job reads
+it. Ctrl-C detaches and never ends the job.
+
+Examples:
+  divvy attach 17
+  divvy attach 17 --no-stdin
+
+Exit status: that of the member; 130 after Ctrl-C.)";
+
+constexpr const char* kCopyFooter =
+    R"(Works on the machine of the job, for its own user and root; with a container it is the
+container's files. Folders are copied with all that is in them. Into a job, the target
+is a folder that is there.
+
+Examples:
+  divvy cp 17:/data/model.pt .
+  divvy cp 17:/data/run-3 results
+  divvy cp config.yaml 17:/tmp)";
+
+constexpr const char* kCompletionFooter = R"(Examples:
+  source <(divvy completion bash)                                this shell
+  divvy completion bash > /etc/bash_completion.d/divvy           every bash
+  divvy completion zsh > "${fpath[1]}/_divvy"
+  divvy completion fish > ~/.config/fish/completions/divvy.fish
+
+Names of jobs, queues, users and GPUs come from divvyd while you type.)";
+
+constexpr const char* kManFooter = R"(Examples:
+  divvy man submit | man -l -
+  divvy man --to /usr/local/share/man/man1)";
+
+}  // namespace divvy::cli

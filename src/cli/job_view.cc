@@ -1,0 +1,290 @@
+#include "cli/job_view.h"
+
+#include <fmt/chrono.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/exit_codes.h"
+
+namespace divvy::cli {
+namespace {
+
+std::int64_t milliseconds(WallTime time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
+}
+
+std::string share_text(const Answer& thousandths) {
+  const auto number =
+      std::clamp<std::int64_t>(thousandths.number().value_or(0), 0, Share::kMaxThousandths);
+  return to_string(Share(static_cast<std::uint32_t>(number)));
+}
+
+// "0.3", or "4 x 1" of a gang.
+std::string gpu_text(const Answer& job) {
+  const std::int64_t members = job["members"].number().value_or(1);
+  const std::string share = share_text(job["shareThousandths"]);
+  return members == 1 ? share : fmt::format("{} x {}", members, share);
+}
+
+std::string state_text(const Answer& job) {
+  const std::string why = job["stopping"].text();
+  return job["state"].text() + (why.empty() ? "" : " (" + why + ")");
+}
+
+// Since the start of the present attempt, or of waiting.
+std::optional<std::int64_t> seconds_of(const Answer& job, WallTime now) {
+  const auto started = job["startedUnixMilliseconds"].number();
+  const auto ended = job["endedUnixMilliseconds"].number();
+  if (!started) return std::nullopt;
+  return std::max<std::int64_t>(0, (ended.value_or(milliseconds(now)) - *started) / 1000);
+}
+
+std::optional<std::int64_t> age_of(const Answer& job, WallTime now) {
+  const auto submitted = job["submittedUnixMilliseconds"].number();
+  if (!submitted) return std::nullopt;
+  return std::max<std::int64_t>(0, (milliseconds(now) - *submitted) / 1000);
+}
+
+std::string optional_span(std::optional<std::int64_t> seconds) {
+  return seconds ? span_text(*seconds) : "";
+}
+
+std::string command_text(const Answer& spec) {
+  std::string text;
+  for (const Answer& word : spec["command"].items()) {
+    const std::string raw = word.text();
+    const bool plain = !raw.empty() && raw.find_first_of(" \"'$") == std::string::npos;
+    text += (text.empty() ? "" : " ") + (plain ? raw : "'" + raw + "'");
+  }
+  return text;
+}
+
+// "2 members on box: GPU-1a2b 0.3, ..."
+std::string places_text(const Answer& job) {
+  std::string text;
+  for (const Answer& member : job["running"].items()) {
+    for (const Answer& slice : member["slices"].items()) {
+      if (!text.empty()) text += ", ";
+      text += fmt::format("{}{}", slice["gpu"].text().substr(0, 12),
+                          member["node"].text().empty() ? "" : " on " + member["node"].text());
+    }
+  }
+  return text;
+}
+
+std::string end_text(const Answer& end) {
+  if (end.empty()) return "";
+  std::string text = end["signal"].number().value_or(0) != 0
+                         ? "killed by signal " + end["signal"].text()
+                         : "exit status " + end["exitCode"].text();
+  const std::string reason = end["reason"].text();
+  return reason.empty() ? text : text + " (" + reason + ")";
+}
+
+// Lines of a name and a value, aligned.
+class Lines {
+ public:
+  void add(const std::string& name, const std::string& value) {
+    if (!value.empty()) text_ += fmt::format("  {:<10} {}\n", name, value);
+  }
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+std::string starts_text(const Answer& starts, WallTime now) {
+  const auto at = starts.number();
+  if (!at) return "nobody can tell yet";
+  const std::int64_t seconds = (*at - milliseconds(now)) / 1000;
+  if (seconds <= 0) return "any moment";
+  return fmt::format("in about {} (at {})", span_text(seconds), moment_text(starts));
+}
+
+void add_wait(Lines& lines, const Answer& waits, WallTime now) {
+  if (waits.empty()) return;
+  if (!waits["place"].empty()) {
+    lines.add("place",
+              fmt::format("{} of {} in line", waits["place"].text(), waits["inLine"].text()));
+  }
+  lines.add("waits for", waits["text"].text());
+  if (waits["kind"].text() != "never" && waits["kind"].text() != "suspended") {
+    lines.add("starts", starts_text(waits["startsUnixMilliseconds"], now));
+  }
+}
+
+}  // namespace
+
+Color color_of_state(std::string_view state) {
+  if (state == "running" || state == "succeeded") return Color::kGreen;
+  if (state == "failed") return Color::kRed;
+  if (state == "cancelled") return Color::kDim;
+  return Color::kYellow;
+}
+
+bool is_final_state(std::string_view state) {
+  return state == "succeeded" || state == "failed" || state == "cancelled";
+}
+
+int exit_status_of(const Answer& job) {
+  if (job["state"].text() == "succeeded") return kExitOk;
+  for (const Answer& member : job["running"].items()) {
+    const auto signal = member["end"]["signal"].number().value_or(0);
+    const auto code = member["end"]["exitCode"].number().value_or(0);
+    if (signal > 0) return 128 + static_cast<int>(signal & 127);
+    if (code > 0) return static_cast<int>(code & 255);
+  }
+  return kExitError;
+}
+
+std::string span_text(std::int64_t seconds) {
+  if (seconds < 60) return fmt::format("{}s", seconds);
+  if (seconds < 3600) return fmt::format("{}m{:02}s", seconds / 60, seconds % 60);
+  if (seconds < 86'400) return fmt::format("{}h{:02}m", seconds / 3600, seconds / 60 % 60);
+  return fmt::format("{}d{:02}h", seconds / 86'400, seconds / 3600 % 24);
+}
+
+std::string moment_text(const Answer& value) {
+  const auto number = value.number();
+  if (!number) return "";
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}Z",
+                     fmt::gmtime(static_cast<std::time_t>(*number / 1000)));
+}
+
+ListView job_list_view(WallTime now) {
+  ListView view;
+  view.name = "id";
+  view.nothing = "there are no such jobs";
+  view.columns = {
+      number_column("ID", "id"),
+      text_column("NAME", "name"),
+      text_column("USER", "owner"),
+      text_column("QUEUE", "queue"),
+      {.header = "STATE",
+       .cell =
+           [](const Answer& job) {
+             return Cell(state_text(job), color_of_state(job["state"].text()));
+           }},
+      {.header = "GPU",
+       .cell = [](const Answer& job) { return Cell(gpu_text(job)); },
+       .align = Align::kRight,
+       .number =
+           [](const Answer& job) {
+             return std::optional(job["shareThousandths"].number().value_or(0) *
+                                  job["members"].number().value_or(1));
+           }},
+      {.header = "AGE",
+       .cell = [now](const Answer& job) { return Cell(optional_span(age_of(job, now))); },
+       .align = Align::kRight,
+       .number = [now](const Answer& job) { return age_of(job, now); }},
+      {.header = "TIME",
+       .cell = [now](const Answer& job) { return Cell(optional_span(seconds_of(job, now))); },
+       .align = Align::kRight,
+       .number = [now](const Answer& job) { return seconds_of(job, now); }},
+      text_column("CLASS", "class", true),
+      number_column("PRIORITY", "priority", true),
+      number_column("ATTEMPT", "attempt", true),
+      number_column("ARRAY", "array", true),
+      {.header = "WHERE",
+       .cell = [](const Answer& job) { return Cell(places_text(job)); },
+       .wide = true},
+      {.header = "COMMAND",
+       .cell = [](const Answer& job) { return Cell(command_text(job["spec"])); },
+       .wide = true}};
+  return view;
+}
+
+std::string job_summary(const Answer& job, WallTime now, const Style& style) {
+  const std::string state = job["state"].text();
+  Lines lines;
+  lines.add("user", job["owner"].text());
+  lines.add("queue", job["queue"].text());
+  lines.add("GPU", gpu_text(job) + (job["class"].text() == "latency" ? ", latency" : ""));
+  if (!job["array"].empty()) {
+    lines.add("array", job["array"].text() + ", index " + job["arrayIndex"].text());
+  }
+  lines.add("submitted", moment_text(job["submittedUnixMilliseconds"]));
+  lines.add("started", moment_text(job["startedUnixMilliseconds"]));
+  lines.add("ended", moment_text(job["endedUnixMilliseconds"]));
+  if (!is_final_state(state)) lines.add("time", optional_span(seconds_of(job, now)));
+  lines.add("where", places_text(job));
+  if (is_final_state(state)) {
+    for (const Answer& member : job["running"].items()) {
+      lines.add(fmt::format("rank {}", member["rank"].text()), end_text(member["end"]));
+    }
+  }
+  add_wait(lines, job["waits"], now);
+  if (const auto idle = job["idleLeftSeconds"].number()) {
+    lines.add("idle", "does not use its GPU; ended in " + span_text(*idle));
+  }
+  return fmt::format("Job {} {}: {}\n{}", job["id"].text(), job["name"].text(),
+                     style.paint(color_of_state(state), state_text(job)), lines.text());
+}
+
+std::string job_description(const Answer& job, const Answer& attempts, WallTime now,
+                            const Style& style) {
+  std::string text = job_summary(job, now, style);
+  const Answer spec = job["spec"];
+  if (spec.empty()) return text + "\nWhat is inside it is for its owner and operators.\n";
+  Lines asked;
+  asked.add("command", command_text(spec));
+  asked.add("image", spec["container"]["image"].text());
+  asked.add("folder", spec["working_directory"].text());
+  asked.add("memory", spec["gpu_memory"].text());
+  asked.add("priority", spec["priority"].text());
+  asked.add("limit", spec["time_limit"].text());
+  asked.add("expected", spec["expected"].text());
+  for (const std::string& name : spec["environment"].names()) asked.add("variable", name);
+  for (const Answer& other : spec["after"].items()) {
+    asked.add("after", other["job"].text() + " " + other["kind"].text());
+  }
+  for (const std::string& name : spec["labels"].names()) {
+    asked.add("label", name + "=" + spec["labels"][name].text());
+  }
+  text += "\nAsked for:\n" + asked.text();
+  text += "\nHistory:\n";
+  for (const Answer& step : job["history"].items()) {
+    text += fmt::format("  {}  {}  {}", moment_text(step["unixMilliseconds"]),
+                        style.paint(color_of_state(step["state"].text()),
+                                    fmt::format("{:<9}", step["state"].text())),
+                        step["reason"].text());
+    text.erase(text.find_last_not_of(' ') + 1);
+    text += "\n";
+  }
+  const auto tried = attempts["items"].items();
+  if (tried.empty()) return text;
+  text += "\nAttempts:\n";
+  for (const Answer& attempt : tried) {
+    for (const Answer& member : attempt["members"].items()) {
+      std::string where;
+      for (const Answer& slice : member["slices"].items()) {
+        where += (where.empty() ? "" : ", ") + share_text(slice["shareThousandths"]) + " of " +
+                 slice["gpu"].text();
+      }
+      const std::string end = end_text(member["end"]);
+      text += fmt::format("  {}, rank {}: {}{}\n", attempt["attempt"].text(), member["rank"].text(),
+                          where, end.empty() ? "" : "; " + end);
+    }
+  }
+  return text;
+}
+
+std::string job_explanation(const Answer& explanation, WallTime now, const Style& style) {
+  Lines lines;
+  add_wait(lines, explanation["waits"], now);
+  const std::string state = explanation["state"].text();
+  std::string text = fmt::format("Job {}: {}\n{}", explanation["job"].text(),
+                                 style.paint(color_of_state(state), state), lines.text());
+  const std::string details = explanation["details"].raw();
+  const std::string_view trimmed = trim(details);
+  if (trimmed.empty()) return text;
+  text += "\n";
+  for (const std::string_view line : split(details, '\n')) {
+    if (!line.empty()) text += escape_for_terminal(line) + "\n";
+  }
+  return text;
+}
+
+}  // namespace divvy::cli

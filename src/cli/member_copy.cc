@@ -1,0 +1,159 @@
+// Copies between this machine's files and a member: tar on both sides, joined by a pipe.
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "cli/exit_codes.h"
+#include "cli/member_visit.h"
+#include "cli/session.h"
+
+extern char** environ;
+
+namespace divvy::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Pipe {
+  UniqueFd read;
+  UniqueFd write;
+};
+
+Result<Pipe> make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return err(ErrorCode::kResourceExhausted, "no pipe: {}", std::strerror(errno));
+  }
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+// tar with one of its streams in the pipe.
+Result<pid_t> start_tar(std::vector<std::string> words, int fd, int as) {
+  words.insert(words.begin(), "tar");
+  std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, fd, as);
+  pid_t pid = 0;
+  const int failed = ::posix_spawnp(&pid, "tar", &actions, nullptr, arguments.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (failed != 0) {
+    return err(ErrorCode::kNotFound, "tar is needed on this machine: {}", std::strerror(failed));
+  }
+  return pid;
+}
+
+bool succeeded(pid_t pid) {
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+Result<run::DoorVisit> visit_for_copy(const MemberPlace& place) {
+  DIVVY_TRY(folder, run::MemberFolder::open(fs::path(place.folder)));
+  return run::DoorVisit::begin(folder);
+}
+
+// How the member's tar ended; what it had to say went to standard error.
+Status wait_for_end(run::DoorVisit& door) {
+  for (;;) {
+    DIVVY_TRY(end, door.ended(std::chrono::minutes(10)));
+    if (!end) continue;
+    if (end->exit_code == 0 && end->signal == 0) return {};
+    return err(ErrorCode::kIo, "tar in the job ended with {}",
+               end->signal != 0 ? fmt::format("signal {}", end->signal)
+                                : fmt::format("status {}", end->exit_code));
+  }
+}
+
+// "a/b/" and "a/b" are the same thing to copy.
+fs::path without_slash(const fs::path& path) {
+  return path.has_filename() || !path.has_parent_path() ? path : path.parent_path();
+}
+
+}  // namespace
+
+int copy_from_member(const Session& session, const MemberPlace& place, const std::string& from,
+                     const std::string& to) {
+  auto door = visit_for_copy(place);
+  if (!door) return session.fail(door.error());
+  auto pipe = make_pipe();
+  if (!pipe) return session.fail(pipe.error());
+  // As cp does it: into a folder that is there, otherwise as a thing of that name.
+  std::error_code code;
+  const bool into = fs::is_directory(to, code);
+  const fs::path target = without_slash(fs::path(to));
+  const fs::path folder = into                       ? fs::path(to)
+                          : target.has_parent_path() ? target.parent_path()
+                                                     : ".";
+  const std::string name = without_slash(fs::path(from)).filename().string();
+  std::vector<std::string> words{"--extract",       "--file",      "-",
+                                 "--no-same-owner", "--directory", folder.string()};
+  if (!into && name != target.filename()) {
+    // Only the first part of each name is another one; '|' is in no name that we take.
+    if (name.find('|') != std::string::npos || to.find('|') != std::string::npos) {
+      session.say("a name with | in it cannot be copied to another name");
+      return kExitUsage;
+    }
+    std::string pattern;
+    for (const char c : name) {
+      if (std::string_view("\\.*[]^$").find(c) != std::string_view::npos) pattern += '\\';
+      pattern += c;
+    }
+    std::string replacement;
+    for (const char c : target.filename().string()) {
+      if (c == '\\' || c == '&') replacement += '\\';
+      replacement += c;
+    }
+    words.push_back(fmt::format("--transform=s|^{}|{}|S", pattern, replacement));
+  }
+  const auto tar = start_tar(std::move(words), pipe->read.get(), STDIN_FILENO);
+  if (!tar) return session.fail(tar.error());
+  pipe->read.reset();
+  const Status started =
+      door->copy({.path = from, .out = true}, {STDIN_FILENO, pipe->write.get(), STDERR_FILENO});
+  pipe->write.reset();
+  const Status sent = started ? wait_for_end(*door) : started;
+  const bool taken = succeeded(*tar);
+  if (!sent) return session.fail(sent.error());
+  return taken ? kExitOk : kExitError;
+}
+
+int copy_to_member(const Session& session, const MemberPlace& place, const std::string& from,
+                   const std::string& to) {
+  std::error_code code;
+  if (!fs::exists(from, code)) {
+    session.say(from + ": no such file or folder");
+    return kExitNotFound;
+  }
+  auto door = visit_for_copy(place);
+  if (!door) return session.fail(door.error());
+  auto pipe = make_pipe();
+  if (!pipe) return session.fail(pipe.error());
+  const fs::path source = without_slash(fs::absolute(from));
+  const auto tar = start_tar({"--create", "--file", "-", "--directory",
+                              source.parent_path().string(), "--", source.filename().string()},
+                             pipe->write.get(), STDOUT_FILENO);
+  if (!tar) return session.fail(tar.error());
+  pipe->write.reset();
+  const Status started =
+      door->copy({.path = to, .out = false}, {pipe->read.get(), STDOUT_FILENO, STDERR_FILENO});
+  pipe->read.reset();
+  const Status taken = started ? wait_for_end(*door) : started;
+  const bool sent = succeeded(*tar);
+  if (!taken) return session.fail(taken.error());
+  return sent ? kExitOk : kExitError;
+}
+
+}  // namespace divvy::cli

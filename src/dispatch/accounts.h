@@ -1,0 +1,14 @@
+// As whom somebody's members run: the user of this machine that the person is. Callable from any
+// thread.
+#pragma once
+
+#include "dispatch/dispatcher.h"
+#include "store/database.h"
+
+namespace divvy::dispatch {
+
+// kFailedPrecondition: the person is no user of this machine, or not one that this daemon may
+// become. `database` outlives it.
+[[nodiscard]] FindAccount accounts_of(store::Database& database);
+
+}  // namespace divvy::dispatch

@@ -1,0 +1,388 @@
+#include "dispatch/dispatcher.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <utility>
+
+#include "base/log.h"
+#include "jobs/array.h"
+#include "model/name.h"
+#include "store/event_table.h"
+#include "store/job_table.h"
+
+namespace divvy::dispatch {
+namespace {
+
+using namespace std::chrono_literals;
+
+// How often the machine is looked at while somebody waits for a place or holds one.
+constexpr int kLookMs = 1000;
+// So many times the length of a pass are for everybody else.
+constexpr int kRest = 4;
+
+store::EventRow event_of(const model::Job& job, const model::JobStep& step) {
+  store::EventRow event;
+  event.at = step.at;
+  event.kind = "job";
+  event.job = job.id;
+  event.user = job.owner;
+  event.object = job.spec.name;
+  event.state = to_string(step.state);
+  event.reason = step.reason;
+  return event;
+}
+
+// "train" for /opt/bin/train.py; any program gives a name (model/name.h).
+std::string name_from(const std::vector<std::string>& command) {
+  const std::string program =
+      command.empty() ? std::string() : std::filesystem::path(command[0]).stem().string();
+  std::string name;
+  for (const char c : program.substr(0, 40)) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) name += c;
+  }
+  return model::check_name("job", name) ? name : "job";
+}
+
+// Ended jobs that this one waits for: the queue has forgotten them.
+Result<std::vector<jobs::FinishedJob>> finished_before(store::Connection& connection,
+                                                       const model::JobSpec& spec) {
+  std::vector<jobs::FinishedJob> finished;
+  for (const model::Dependency& dependency : spec.after) {
+    DIVVY_TRY(job, store::JobTable(connection).find(dependency.job));
+    if (!job || !model::is_finished(job->state)) continue;
+    finished.push_back(
+        {job->id, job->task ? std::optional(job->task->array) : std::nullopt, job->state});
+  }
+  return finished;
+}
+
+}  // namespace
+
+Dispatcher::Dispatcher(Parts parts)
+    : parts_(std::move(parts)),
+      bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      counted_(parts_.clock.wall_now()),
+      tasks_(std::make_unique<JobTasks>(parts_.starters)) {}
+
+Result<std::unique_ptr<Dispatcher>> Dispatcher::create(Parts parts) {
+  std::unique_ptr<Dispatcher> made(new Dispatcher(std::move(parts)));
+  if (!made->bell_) return err(ErrorCode::kIo, "no event descriptor for the queue");
+  DIVVY_TRY(queue, jobs::Queue::create(made->parts_.settings));
+  made->queue_ = std::move(queue);
+  DIVVY_CHECK_OK(made->recover());
+  if (made->parts_.drive == Drive::kThread) {
+    made->thread_ = std::thread([dispatcher = made.get()] { dispatcher->run(); });
+  }
+  return made;
+}
+
+Dispatcher::~Dispatcher() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake();
+  if (thread_.joinable()) thread_.join();
+  written_.notify_all();
+  tasks_.reset();
+}
+
+void Dispatcher::wake() {
+  const std::uint64_t one = 1;
+  // Full means that it is about to look anyway.
+  if (::write(bell_.get(), &one, sizeof one) < 0) return;
+}
+
+void Dispatcher::run() {
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) return;
+    }
+    step();
+    pollfd waits[] = {{bell_.get(), POLLIN, 0}, {parts_.runtime.watch_fd(), POLLIN, 0}};
+    poll(waits, 2, patience_ms());
+    std::uint64_t rung = 0;
+    if (read(bell_.get(), &rung, sizeof rung) < 0) continue;
+  }
+}
+
+int Dispatcher::patience_ms() {
+  const std::lock_guard lock(mutex_);
+  if (pass_due_) {
+    const auto left = rested_ - std::chrono::steady_clock::now();
+    return static_cast<int>(
+        std::max<std::int64_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count(), 0));
+  }
+  if (!unwritten_.empty() || !ended_.empty()) return kLookMs;
+  const WallTime now = parts_.clock.wall_now();
+  const auto next = queue_->next_pass(now);
+  const auto until = next ? std::max<Duration>(*next - now, Duration(0)) : Duration(1h);
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(until).count();
+  const bool busy = !books_.empty() || queue_->waiting() > 0;
+  return static_cast<int>(std::min<std::int64_t>(ms, busy ? kLookMs : 3'600'000));
+}
+
+Status Dispatcher::check(const model::JobSpec& spec, const std::string& owner) {
+  DIVVY_CHECK_OK(parts_.account(owner));
+  std::vector<jobs::FinishedJob> finished;
+  if (!spec.after.empty()) {
+    DIVVY_TRY(found, parts_.database.read([&](store::Connection& connection) {
+      return finished_before(connection, spec);
+    }));
+    finished = std::move(found);
+  }
+  const std::lock_guard lock(mutex_);
+  return queue_->check(spec, owner, finished);
+}
+
+Result<store::Submitted> Dispatcher::submit(NewJob wanted) {
+  if (wanted.spec.name.empty()) wanted.spec.name = name_from(wanted.spec.command);
+  DIVVY_CHECK_OK(check(wanted.spec, wanted.owner));
+  const WallTime at = parts_.clock.wall_now();
+  const store::Submission submission{
+      .owner = wanted.owner,
+      .at = at,
+      .make =
+          [&](model::JobId first) { return jobs::expand(first, wanted.owner, wanted.spec, at); },
+      .key = wanted.key,
+      .fingerprint = wanted.fingerprint};
+  store::Submitted submitted;
+  std::vector<jobs::FinishedJob> finished;
+  const Status kept = parts_.database.commit([&](store::Connection& connection) -> Status {
+    DIVVY_TRY(made, store::submit(connection, submission));
+    submitted = std::move(made);
+    if (submitted.repeated) return {};
+    store::EventTable events(connection);
+    for (const model::Job& job : submitted.jobs) {
+      for (const model::JobStep& step : job.history) {
+        DIVVY_CHECK_OK(events.add(event_of(job, step)));
+      }
+    }
+    DIVVY_TRY(before, finished_before(connection, wanted.spec));
+    finished = std::move(before);
+    return {};
+  });
+  if (!kept) return err(kept.error());
+  if (submitted.repeated) return submitted;
+  const WallTime now = parts_.clock.wall_now();
+  {
+    const std::lock_guard lock(mutex_);
+    for (const model::Job& job : submitted.jobs) {
+      steps_told_[job.id] = job.history.size();
+      queue_->submit(job, now, finished);
+    }
+    if (on_events_) on_events_();
+  }
+  wake();
+  return submitted;
+}
+
+Status Dispatcher::change(const Change& change) {
+  std::unique_lock lock(mutex_);
+  DIVVY_CHECK_OK(change(*queue_, parts_.clock.wall_now()));
+  const std::uint64_t mine = ++changes_;
+  wake();
+  if (parts_.drive == Drive::kCaller) return {};
+  // The next write has it. One that fails is tried again, but whoever waits is told.
+  written_.wait(lock, [&] { return stopping_ || changes_written_ >= mine || !last_write_; });
+  if (changes_written_ >= mine) return {};
+  if (stopping_) return err(ErrorCode::kUnavailable, "the daemon ends; ask again when it is back");
+  return last_write_;
+}
+
+Status Dispatcher::cancel(model::JobId job, const std::string& by) {
+  return change([&](jobs::Queue& queue, WallTime now) { return queue.cancel(job, by, now); });
+}
+
+Status Dispatcher::suspend(model::JobId job, const std::string& by) {
+  return change([&](jobs::Queue& queue, WallTime now) { return queue.suspend(job, by, now); });
+}
+
+Status Dispatcher::resume(model::JobId job, const std::string& by) {
+  return change([&](jobs::Queue& queue, WallTime now) { return queue.resume(job, by, now); });
+}
+
+std::optional<model::Job> Dispatcher::find(model::JobId job) {
+  const std::lock_guard lock(mutex_);
+  const model::Job* found = queue_->find(job);
+  return found == nullptr ? std::nullopt : std::optional(*found);
+}
+
+jobs::WaitReport Dispatcher::explain(model::JobId job) {
+  const std::lock_guard lock(mutex_);
+  if (queue_->find(job) == nullptr) return {};
+  return queue_->explain(job, parts_.clock.wall_now());
+}
+
+std::optional<model::Seconds> Dispatcher::idle_left(model::JobId job) {
+  const std::lock_guard lock(mutex_);
+  if (queue_->find(job) == nullptr) return std::nullopt;
+  return queue_->idle_left(job, parts_.clock.wall_now());
+}
+
+std::vector<jobs::QueueReport> Dispatcher::queues() {
+  const std::lock_guard lock(mutex_);
+  return queue_->queues();
+}
+
+std::vector<jobs::UserReport> Dispatcher::users() {
+  const std::lock_guard lock(mutex_);
+  return queue_->users();
+}
+
+Status Dispatcher::set_settings(jobs::Settings settings) {
+  {
+    const std::lock_guard lock(mutex_);
+    DIVVY_CHECK_OK(queue_->set_settings(std::move(settings)));
+  }
+  wake();
+  return {};
+}
+
+void Dispatcher::on_events(std::function<void()> call) {
+  const std::lock_guard lock(mutex_);
+  on_events_ = std::move(call);
+}
+
+// --- The round ---
+
+void Dispatcher::step() {
+  std::unique_lock lock(mutex_);
+  hear_members();
+  release_ended();
+  const WallTime now = parts_.clock.wall_now();
+  count_use(now);
+  decide(now);
+  if (!write(lock)) return;
+  for (const jobs::Decision& decision : std::exchange(decided_, {})) act(decision);
+}
+
+// A pass through a long line takes milliseconds, in which nobody else gets at the queue. So after
+// one there is a pause of a few times its length, and whatever comes meanwhile shares the next one.
+void Dispatcher::decide(WallTime now) {
+  const auto begin = std::chrono::steady_clock::now();
+  if (parts_.drive == Drive::kThread && begin < rested_) {
+    pass_due_ = true;
+    return;
+  }
+  look_at_machine();
+  for (jobs::Decision& decision : queue_->pass(now)) decided_.push_back(std::move(decision));
+  pass_due_ = false;
+  const auto end = std::chrono::steady_clock::now();
+  rested_ = end + std::min<std::chrono::steady_clock::duration>(kRest * (end - begin), 200ms);
+}
+
+void Dispatcher::hear_members() {
+  for (const run::MemberReport& report : parts_.runtime.changes()) {
+    const bool never_ran = report.phase == run::MemberPhase::kLost && !report.begun;
+    if (report.end && !never_ran) ended_.emplace(report.key, *report.end);
+  }
+}
+
+// The queue hears of an end when the slice is free: it would give it to somebody at once.
+void Dispatcher::release_ended() {
+  for (auto next = ended_.begin(); next != ended_.end();) {
+    const auto& [key, end] = *next;
+    if (const Status released = parts_.machine.release(key); !released) {
+      log_warning("slice not released yet",
+                  {{"member", to_string(key)}, {"reason", released.error().message}});
+      ++next;
+      continue;
+    }
+    const WallTime now = parts_.clock.wall_now();
+    if (const model::Job* job = queue_->find(key.job)) book(*job, now);
+    queue_->member_ended(key.job, key.attempt, key.rank, end, now);
+    next = ended_.erase(next);
+  }
+}
+
+void Dispatcher::look_at_machine() {
+  if (const Status known = queue_->set_fleet(parts_.machine.fleet()); !known) {
+    log_error("GPUs not usable by the queue", {{"reason", known.error().message}});
+  }
+}
+
+bool Dispatcher::write(std::unique_lock<std::mutex>& lock) {
+  for (const model::JobId job : queue_->take_changes()) unwritten_.insert(job);
+  if (unwritten_.empty() && unbooked_.empty()) {
+    changes_written_ = changes_;
+    written_.notify_all();
+    return true;
+  }
+  std::vector<model::Job> written;
+  std::vector<std::size_t> told;  // of each: how much of its history is known
+  written.reserve(unwritten_.size());
+  told.reserve(unwritten_.size());
+  for (const model::JobId id : unwritten_) {
+    const model::Job* job = queue_->find(id);
+    if (job == nullptr) continue;
+    written.push_back(*job);
+    told.push_back(steps_told_[id]);
+  }
+  const std::vector<store::UsageRow> usage = unbooked_;
+  const std::uint64_t upto = changes_;
+  unwritten_.clear();
+  lock.unlock();
+  const Status committed = parts_.database.commit([&](store::Connection& connection) -> Status {
+    store::JobTable table(connection);
+    store::EventTable events(connection);
+    for (std::size_t j = 0; j < written.size(); ++j) {
+      const model::Job& job = written[j];
+      DIVVY_CHECK_OK(table.update(job));
+      for (std::size_t i = told[j]; i < job.history.size(); ++i) {
+        DIVVY_CHECK_OK(events.add(event_of(job, job.history[i])));
+      }
+    }
+    store::UsageTable books(connection);
+    for (const store::UsageRow& row : usage) DIVVY_CHECK_OK(books.add(row));
+    return {};
+  });
+  lock.lock();
+  last_write_ = committed;
+  if (!committed) {
+    // Nothing of it is done before it is written: the next round tries again.
+    log_error("jobs not written", {{"reason", committed.error().message}});
+    for (const model::Job& job : written) unwritten_.insert(job.id);
+    written_.notify_all();
+    return false;
+  }
+  changes_written_ = upto;
+  unbooked_.erase(unbooked_.begin(), unbooked_.begin() + static_cast<std::ptrdiff_t>(usage.size()));
+  for (const model::Job& job : written) {
+    steps_told_[job.id] = job.history.size();
+    const model::Job* now = queue_->find(job.id);
+    if (now != nullptr && model::is_finished(now->state) && !unwritten_.contains(job.id) &&
+        now->history.size() == job.history.size()) {
+      queue_->forget(job.id);
+      steps_told_.erase(job.id);
+      books_.erase(job.id);
+    }
+  }
+  written_.notify_all();
+  if (on_events_) on_events_();
+  return true;
+}
+
+void Dispatcher::act(const jobs::Decision& decision) {
+  if (const auto* start = std::get_if<jobs::Start>(&decision)) {
+    const model::Job* job = queue_->find(start->job);
+    if (job == nullptr || job->attempt != start->attempt) return;
+    books_[job->id] = {parts_.clock.wall_now(), 0};
+    tasks_->add(job->id,
+                [this, copy = *job, members = start->members] { this->start(copy, members); });
+  } else if (const auto* stop = std::get_if<jobs::Stop>(&decision)) {
+    tasks_->add(stop->job,
+                [this, order = *stop] { this->stop(order.job, order.attempt, order.grace); });
+  } else if (const auto* warn = std::get_if<jobs::Warn>(&decision)) {
+    log_info("job holds a GPU and does not use it",
+             {{"job", warn->job.value()}, {"left_s", warn->left.count()}});
+  }
+}
+
+}  // namespace divvy::dispatch

@@ -1,0 +1,168 @@
+// Carries out what the queue decides: writes it down, gives members their slices, starts and ends
+// them, and tells the queue what became of it. The line of every job goes through here:
+//
+//   submit -> store (then it is acknowledged) -> queue decides -> store -> slices -> members run
+//          -> a member ends -> slice back -> queue -> store
+//
+// What is done is written down before it is done, under names that say which attempt it belongs to
+// (run/member_key.h). So a daemon that was killed at any moment compares the store, the slices and
+// the members by those names and goes on (recovery.h): nothing acknowledged is lost, no attempt is
+// started twice.
+//
+// The methods may be called from any thread. One thread of its own drives the queue; a few more
+// start and end members (job_tasks.h).
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/unique_fd.h"
+#include "dispatch/job_tasks.h"
+#include "dispatch/machine.h"
+#include "jobs/queue.h"
+#include "run/runtime.h"
+#include "store/database.h"
+#include "store/submission.h"
+#include "store/usage_table.h"
+
+namespace divvy::dispatch {
+
+// As whom the members of somebody's jobs run on this machine.
+struct Account {
+  MemberUser user;
+  std::vector<gid_t> groups;
+  run::Account login;
+};
+using FindAccount = std::function<Result<Account>(const std::string& owner)>;
+
+// What somebody submits.
+struct NewJob {
+  explicit NewJob(model::JobSpec spec_) : spec(std::move(spec_)) {}
+
+  std::string owner;
+  model::JobSpec spec;             // has passed model::check()
+  std::optional<std::string> key;  // the caller's, so that a request that comes twice is one
+  std::string fingerprint;         // of the request, with a key
+};
+
+class Dispatcher {
+ public:
+  // Who calls step(): a thread of its own, or a test in its own time.
+  enum class Drive { kThread, kCaller };
+
+  struct Parts {
+    store::Database& database;
+    Machine& machine;
+    run::Runtime& runtime;
+    FindAccount account;
+    Clock& clock;
+    jobs::Settings settings;
+    unsigned starters = 4;  // members that are started at the same time
+    Drive drive = Drive::kThread;
+  };
+
+  // Finds again what ran before. What `parts` refers to outlives it.
+  [[nodiscard]] static Result<std::unique_ptr<Dispatcher>> create(Parts parts);
+  // Members run on; the next one finds them.
+  ~Dispatcher();
+  Dispatcher(const Dispatcher&) = delete;
+  Dispatcher& operator=(const Dispatcher&) = delete;
+
+  // --- For the API ---
+
+  // On the disk when it returns.
+  [[nodiscard]] Result<store::Submitted> submit(NewJob wanted);
+  // Whether it could be submitted, and how it would stand: nothing is changed.
+  [[nodiscard]] Status check(const model::JobSpec& spec, const std::string& owner);
+  // Likewise on the disk. `by` is who says so.
+  [[nodiscard]] Status cancel(model::JobId job, const std::string& by);
+  [[nodiscard]] Status suspend(model::JobId job, const std::string& by);
+  [[nodiscard]] Status resume(model::JobId job, const std::string& by);
+
+  // As it is now; nothing when it has ended, or never was: the store knows.
+  [[nodiscard]] std::optional<model::Job> find(model::JobId job);
+  [[nodiscard]] jobs::WaitReport explain(model::JobId job);
+  [[nodiscard]] std::optional<model::Seconds> idle_left(model::JobId job);
+  [[nodiscard]] std::vector<jobs::QueueReport> queues();
+  [[nodiscard]] std::vector<jobs::UserReport> users();
+  [[nodiscard]] Status set_settings(jobs::Settings settings);
+  // Called after events were written, on the dispatcher's thread: who watches may look again.
+  void on_events(std::function<void()> call);
+
+  // One round: hears what happened, decides, writes down, acts. With Drive::kCaller only.
+  void step();
+  // For tests: until what was decided is done.
+  void wait_for_tasks() { tasks_->wait_until_idle(); }
+
+ private:
+  explicit Dispatcher(Parts parts);
+  using Change = std::function<Status(jobs::Queue&, WallTime)>;
+
+  // dispatcher.cc: the round
+  void run();
+  void wake();
+  [[nodiscard]] int patience_ms();
+  [[nodiscard]] Status change(const Change& change);
+  void decide(WallTime now);
+  void hear_members();
+  void release_ended();
+  void look_at_machine();
+  // Everything that changed and was decided since the last time; without the lock while it waits
+  // for the disk.
+  [[nodiscard]] bool write(std::unique_lock<std::mutex>& lock);
+  void act(const jobs::Decision& decision);
+
+  // start_work.cc: what the starters do
+  void start(const model::Job& job, std::vector<model::JobMember> members);
+  // What there is of it, unless that is nothing but the beginning of a start.
+  [[nodiscard]] std::optional<run::MemberReport> find_started(const run::MemberKey& key);
+  void start_member(const model::Job& job, const model::JobMember& member, const Account& account,
+                    const MemberSlice& slice);
+  void stop(model::JobId job, std::uint32_t attempt, model::Seconds grace);
+
+  // recovery.cc
+  [[nodiscard]] Status recover();
+
+  // use_book.cc: what was held and used
+  struct Held {
+    WallTime since;   // until then it is in the books
+    double used = 0;  // since then, thousandths of a GPU times seconds
+  };
+  void count_use(WallTime now);
+  void book(const model::Job& job, WallTime now);
+
+  Parts parts_;
+  UniqueFd bell_;
+  std::mutex mutex_;  // of all that follows
+  std::condition_variable written_;
+  std::unique_ptr<jobs::Queue> queue_;
+  std::uint64_t changes_ = 0;          // that were made in the queue
+  std::uint64_t changes_written_ = 0;  // of those
+  Status last_write_;
+  std::set<model::JobId> unwritten_;
+  std::map<model::JobId, std::size_t> steps_told_;    // of its history, as events
+  std::vector<jobs::Decision> decided_;               // and not written, or not begun
+  std::map<run::MemberKey, model::MemberEnd> ended_;  // whose slice is not free yet
+  std::map<model::JobId, Held> books_;
+  std::vector<store::UsageRow> unbooked_;
+  WallTime counted_;
+  std::chrono::steady_clock::time_point rested_;  // from the last pass
+  bool pass_due_ = false;
+  std::function<void()> on_events_;
+  bool stopping_ = false;
+  std::unique_ptr<JobTasks> tasks_;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace divvy::dispatch

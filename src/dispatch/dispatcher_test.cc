@@ -1,0 +1,115 @@
+#include "dispatch/dispatcher.h"
+
+#include <gtest/gtest.h>
+
+#include "dispatch/testing.h"
+#include "store/event_table.h"
+#include "store/job_table.h"
+
+namespace divvy::dispatch {
+namespace {
+
+using model::JobState;
+using testing::House;
+
+TEST(Dispatcher, AJobIsWrittenDownStartedAndEnded) {
+  House house;
+  const model::JobId job = house.submit(300);
+  EXPECT_EQ(house.stored(job).state, JobState::kQueued) << "before it is acknowledged";
+  house.settle();
+  EXPECT_EQ(house.stored(job).state, JobState::kRunning);
+  ASSERT_EQ(house.runtime.started.size(), 1U);
+  EXPECT_EQ(house.runtime.started[0].environment.at("SLICE"), "job-1.1.0");
+  house.runtime.end({job, 1, 0}, 0);
+  house.settle();
+  EXPECT_EQ(house.stored(job).state, JobState::kSucceeded);
+  EXPECT_TRUE(house.machine.held().empty());
+  EXPECT_FALSE(house.dispatcher->find(job).has_value()) << "the store knows it now";
+}
+
+TEST(Dispatcher, AGangStartsWithOneSliceForEachMember) {
+  House house;
+  const model::JobId job = house.submit(1000, 2);
+  house.settle();
+  EXPECT_EQ(house.machine.held().size(), 2U);
+  ASSERT_EQ(house.runtime.started.size(), 2U);
+  EXPECT_EQ(house.runtime.started[1].environment.at("WORLD_SIZE"), "2");
+  EXPECT_EQ(house.stored(job).state, JobState::kRunning);
+}
+
+TEST(Dispatcher, WhereSomebodyWasQuickerTheJobWaitsAndNothingIsKept) {
+  House house;
+  house.machine.refuse = 1;
+  const model::JobId job = house.submit(300);
+  house.dispatcher->step();
+  house.dispatcher->wait_for_tasks();
+  EXPECT_TRUE(house.machine.held().empty());
+  EXPECT_TRUE(house.runtime.started.empty());
+  house.clock.advance(std::chrono::seconds(60));
+  house.settle();
+  EXPECT_EQ(house.stored(job).state, JobState::kRunning) << "at the second try";
+  EXPECT_EQ(house.stored(job).failures, 0U);
+}
+
+TEST(Dispatcher, AMemberThatCannotBeStartedIsAMemberThatFailed) {
+  House house;
+  house.runtime.fail_starts = 1;
+  const model::JobId job = house.submit(300);
+  house.settle();
+  const model::Job ended = house.stored(job);
+  EXPECT_EQ(ended.state, JobState::kFailed);
+  ASSERT_TRUE(ended.members.at(0).end.has_value());
+  EXPECT_EQ(ended.members[0].end->reason, "it could not be started: no process");
+  EXPECT_TRUE(house.machine.held().empty());
+}
+
+TEST(Dispatcher, ACancelledJobIsEndedBeforeItsSliceIsFree) {
+  House house;
+  house.runtime.obedient = false;
+  const model::JobId job = house.submit(300);
+  house.settle();
+  ASSERT_TRUE(house.dispatcher->cancel(job, "ada").has_value());
+  house.settle();
+  EXPECT_EQ(house.stored(job).state, JobState::kStopping);
+  EXPECT_EQ(house.machine.held().size(), 1U);
+  EXPECT_EQ(house.runtime.stopped.size(), 1U);
+  house.runtime.end({job, 1, 0}, 0, SIGTERM);
+  house.settle();
+  EXPECT_EQ(house.stored(job).state, JobState::kCancelled);
+  EXPECT_TRUE(house.machine.held().empty());
+}
+
+TEST(Dispatcher, EveryStepIsAnEvent) {
+  House house;
+  const model::JobId job = house.submit(300);
+  house.settle();
+  house.runtime.end({job, 1, 0}, 3);
+  house.settle();
+  const auto events = *house.database->read(
+      [](store::Connection& connection) { return store::EventTable(connection).list({}); });
+  std::vector<std::string> states;
+  for (const store::EventRow& event : events) states.push_back(event.state);
+  EXPECT_EQ(states, (std::vector<std::string>{"queued", "starting", "running", "failed"}));
+}
+
+TEST(Dispatcher, WhatWasHeldAndUsedIsBooked) {
+  House house;
+  const model::JobId job = house.submit(500);
+  house.settle();
+  house.machine.active = {{{job, 1, 0}, 250}};
+  for (int second = 0; second < 10; ++second) {
+    house.clock.advance(std::chrono::seconds(1));
+    house.dispatcher->step();
+  }
+  house.runtime.end({job, 1, 0}, 0);
+  house.settle();
+  const auto sums = *house.database->read([](store::Connection& connection) {
+    return store::UsageTable(connection).report(store::UsageBy::kUser, {});
+  });
+  ASSERT_EQ(sums.size(), 1U);
+  EXPECT_EQ(sums[0].held, 5000U) << "half a GPU for ten seconds";
+  EXPECT_EQ(sums[0].used, 2500U);
+}
+
+}  // namespace
+}  // namespace divvy::dispatch

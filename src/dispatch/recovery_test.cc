@@ -1,0 +1,120 @@
+// The daemon is killed and comes back: store, slices and members are compared.
+#include <gtest/gtest.h>
+
+#include "dispatch/testing.h"
+#include "store/job_table.h"
+
+namespace divvy::dispatch {
+namespace {
+
+using model::JobState;
+using testing::House;
+
+TEST(Recovery, WhatRanRunsOnAndIsFinishedByTheNextOne) {
+  House house;
+  const model::JobId job = house.submit(300);
+  house.settle();
+  house.kill();
+  house.open();
+  house.settle();
+  EXPECT_EQ(house.stored(job).state, JobState::kRunning);
+  EXPECT_EQ(house.runtime.started.size(), 1U) << "not started twice";
+  house.runtime.end({job, 1, 0}, 0);
+  house.settle();
+  EXPECT_EQ(house.stored(job).state, JobState::kSucceeded);
+  EXPECT_TRUE(house.machine.held().empty());
+}
+
+TEST(Recovery, WhatEndedMeanwhileIsFinishedWithItsExitCode) {
+  House house;
+  const model::JobId job = house.submit(300);
+  house.settle();
+  house.kill();
+  house.runtime.end({job, 1, 0}, 7);
+  house.runtime.forget_changes();
+  house.open();
+  house.settle();
+  const model::Job ended = house.stored(job);
+  EXPECT_EQ(ended.state, JobState::kFailed);
+  ASSERT_TRUE(ended.members.at(0).end.has_value());
+  EXPECT_EQ(ended.members[0].end->exit_code, 7);
+  EXPECT_TRUE(house.machine.held().empty());
+}
+
+// Killed after each thing that a start does: written down, one slice, all slices, one member.
+TEST(Recovery, AStartThatWasInterruptedIsFinishedOnce) {
+  for (const int slices : {0, 1, 2}) {
+    for (const int members : {0, 1}) {
+      if (members > slices) continue;
+      House house;
+      const model::JobId job = house.submit(1000, 2);
+      // The first half of a start, as if killed in the middle: the job is written as starting.
+      house.dispatcher->step();
+      house.dispatcher->wait_for_tasks();
+      house.kill();
+      for (const std::uint32_t rank : {0U, 1U}) {
+        if (static_cast<int>(rank) >= members) {
+          ASSERT_TRUE(house.runtime.forget({job, 1, rank}).has_value());
+        }
+        if (static_cast<int>(rank) >= slices) {
+          ASSERT_TRUE(house.machine.release({job, 1, rank}).has_value());
+        }
+      }
+      house.runtime.started.clear();
+      ASSERT_EQ(house.stored_raw(job).state, JobState::kStarting);
+      house.open();
+      house.settle();
+      EXPECT_EQ(house.stored(job).state, JobState::kRunning) << slices << " " << members;
+      EXPECT_EQ(house.runtime.started.size(), static_cast<std::size_t>(2 - members));
+      EXPECT_EQ(house.machine.held().size(), 2U);
+    }
+  }
+}
+
+TEST(Recovery, SlicesAndMembersOfNobodyAreEnded) {
+  House house;
+  house.kill();
+  const run::MemberKey stray{model::JobId(99), 1, 0};
+  run::MemberStart start;
+  start.key = stray;
+  ASSERT_TRUE(house.runtime.start(start).has_value());
+  ASSERT_TRUE(
+      house.machine.grant(stray, model::Job(stray.job, "ada", jobs::testing::spec(300), {}), {}, {})
+          .has_value());
+  house.open();
+  house.settle();
+  EXPECT_EQ(house.runtime.stopped, std::vector<run::MemberKey>{stray});
+  EXPECT_TRUE(house.machine.held().empty());
+}
+
+TEST(Recovery, AJobThatWasBeingStoppedIsStoppedByTheNextOne) {
+  House house;
+  house.runtime.obedient = false;
+  const model::JobId job = house.submit(300);
+  house.settle();
+  ASSERT_TRUE(house.dispatcher->cancel(job, "ada").has_value());
+  house.dispatcher->step();
+  house.kill();
+  house.runtime.obedient = true;
+  house.open();
+  house.settle();
+  EXPECT_EQ(house.stored(job).state, JobState::kCancelled);
+  EXPECT_TRUE(house.machine.held().empty());
+}
+
+TEST(Recovery, QueuedJobsKeepTheirPlaces) {
+  House house;
+  const model::JobId first = house.submit(2000);
+  const model::JobId second = house.submit(2000);
+  const model::JobId third = house.submit(2000);
+  house.settle();
+  house.kill();
+  house.open();
+  house.runtime.end({first, 1, 0}, 0);
+  house.settle();
+  EXPECT_EQ(house.stored(second).state, JobState::kRunning);
+  EXPECT_EQ(house.stored(third).state, JobState::kQueued);
+}
+
+}  // namespace
+}  // namespace divvy::dispatch

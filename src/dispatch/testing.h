@@ -1,0 +1,200 @@
+// A machine and a runtime without any process behind them, for the tests of this room: the test
+// says which member ends, and what the daemon finds when it comes back. Only for tests.
+#pragma once
+
+#include <sys/eventfd.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/unique_fd.h"
+#include "dispatch/dispatcher.h"
+#include "jobs/testing.h"
+#include "store/job_table.h"
+
+namespace divvy::dispatch::testing {
+
+class FakeMachine final : public Machine {
+ public:
+  explicit FakeMachine(jobs::Fleet fleet) : fleet_(std::move(fleet)) {}
+
+  [[nodiscard]] jobs::Fleet fleet() override { return fleet_; }
+  [[nodiscard]] Result<MemberSlice> grant(const run::MemberKey& key, const model::Job&,
+                                          const model::JobMember&, const MemberUser&) override {
+    const std::lock_guard lock(mutex_);
+    if (refuse > 0) {
+      --refuse;
+      return err(ErrorCode::kResourceExhausted, "somebody else was quicker");
+    }
+    if (!held_.insert(key).second) return err(ErrorCode::kAlreadyExists, "granted twice");
+    ++granted;
+    return MemberSlice{{{"SLICE", to_string(key)}}, {}};
+  }
+  [[nodiscard]] Status release(const run::MemberKey& key) override {
+    const std::lock_guard lock(mutex_);
+    held_.erase(key);
+    return {};
+  }
+  [[nodiscard]] std::vector<run::MemberKey> held() override {
+    const std::lock_guard lock(mutex_);
+    return {held_.begin(), held_.end()};
+  }
+  [[nodiscard]] std::vector<MemberActivity> activity() override { return active; }
+
+  int refuse = 0;   // so many grants
+  int granted = 0;  // in all
+  std::vector<MemberActivity> active;
+
+ private:
+  jobs::Fleet fleet_;
+  std::mutex mutex_;
+  std::set<run::MemberKey> held_;
+};
+
+class FakeRuntime final : public run::Runtime {
+ public:
+  [[nodiscard]] Status start(const run::MemberStart& member) override {
+    const std::lock_guard lock(mutex_);
+    if (fail_starts > 0) {
+      --fail_starts;
+      return err(ErrorCode::kIo, "no process");
+    }
+    run::MemberReport report;
+    report.key = member.key;
+    if (!members_.emplace(member.key, report).second) {
+      return err(ErrorCode::kAlreadyExists, "started twice");
+    }
+    started.push_back(member);
+    return {};
+  }
+  [[nodiscard]] Result<std::vector<run::MemberReport>> find() override {
+    const std::lock_guard lock(mutex_);
+    std::vector<run::MemberReport> all;
+    for (const auto& [key, report] : members_) all.push_back(report);
+    return all;
+  }
+  [[nodiscard]] Result<run::MemberReport> find(const run::MemberKey& key) override {
+    const std::lock_guard lock(mutex_);
+    const auto found = members_.find(key);
+    if (found == members_.end()) return err(ErrorCode::kNotFound, "no such member");
+    return found->second;
+  }
+  [[nodiscard]] Status stop(const run::MemberKey& key, std::chrono::seconds) override {
+    {
+      const std::lock_guard lock(mutex_);
+      stopped.push_back(key);
+    }
+    if (obedient) end(key, 0, SIGTERM);
+    return {};
+  }
+  [[nodiscard]] Status freeze(const run::MemberKey&, bool) override { return {}; }
+  [[nodiscard]] int watch_fd() const override { return news_.get(); }
+  [[nodiscard]] std::vector<run::MemberReport> changes() override {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(changed_, {});
+  }
+  [[nodiscard]] Status forget(const run::MemberKey& key) override {
+    const std::lock_guard lock(mutex_);
+    members_.erase(key);
+    return {};
+  }
+
+  void end(const run::MemberKey& key, int exit_code, int signal = 0) {
+    const std::lock_guard lock(mutex_);
+    run::MemberReport& report = members_.at(key);
+    if (report.phase == run::MemberPhase::kEnded) return;
+    report.phase = run::MemberPhase::kEnded;
+    report.end = model::MemberEnd{WallTime(), exit_code, signal, {}};
+    changed_.push_back(report);
+  }
+  // Whoever looks next time was not there when it happened.
+  void forget_changes() {
+    const std::lock_guard lock(mutex_);
+    changed_.clear();
+  }
+
+  bool obedient = true;
+  int fail_starts = 0;
+  std::vector<run::MemberStart> started;
+  std::vector<run::MemberKey> stopped;
+
+ private:
+  UniqueFd news_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  std::mutex mutex_;
+  std::map<run::MemberKey, run::MemberReport> members_;
+  std::vector<run::MemberReport> changed_;
+};
+
+// A store in a folder of its own, two GPUs, and a dispatcher that can be killed and come back.
+class House {
+ public:
+  House() : machine(jobs::testing::fleet(1, 2)) {
+    char name[] = "/tmp/divvy-dispatch-XXXXXX";
+    folder_ = mkdtemp(name);
+    open();
+  }
+  ~House() {
+    dispatcher.reset();
+    database.reset();
+    std::filesystem::remove_all(folder_);
+  }
+
+  void open() {
+    database = *store::Database::open(folder_ / "divvy.db");
+    dispatcher = *Dispatcher::create(
+        {.database = *database,
+         .machine = machine,
+         .runtime = runtime,
+         .account = [](const std::string&) -> Result<Account> { return Account{}; },
+         .clock = clock,
+         .settings = {},
+         .starters = 2,
+         .drive = Dispatcher::Drive::kCaller});
+  }
+  // What ran runs on; what was only in memory is gone.
+  void kill() {
+    dispatcher.reset();
+    database.reset();
+  }
+
+  model::JobId submit(std::uint32_t thousandths, std::uint32_t members = 1) {
+    NewJob wanted(jobs::testing::spec(thousandths, members));
+    wanted.owner = "ada";
+    return dispatcher->submit(wanted)->jobs.front().id;
+  }
+  // Rounds until nothing more happens.
+  void settle() {
+    for (int i = 0; i < 6; ++i) {
+      dispatcher->step();
+      dispatcher->wait_for_tasks();
+    }
+  }
+  model::Job stored(model::JobId id) {
+    return **database->read(
+        [&](store::Connection& connection) { return store::JobTable(connection).find(id); });
+  }
+
+  // While no daemon is there.
+  model::Job stored_raw(model::JobId id) {
+    const auto alone = *store::Database::open(folder_ / "divvy.db");
+    return **alone->read(
+        [&](store::Connection& connection) { return store::JobTable(connection).find(id); });
+  }
+
+  ManualClock clock;
+  FakeMachine machine;
+  FakeRuntime runtime;
+  std::unique_ptr<store::Database> database;
+  std::unique_ptr<Dispatcher> dispatcher;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+}  // namespace divvy::dispatch::testing

@@ -1,0 +1,269 @@
+#include "jobs/fleet_view.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "place/workload.h"
+
+namespace divvy::jobs {
+namespace {
+
+place::NodeSpec spec_of(const FleetNode& node) {
+  place::NodeSpec spec;
+  spec.name = node.name;
+  spec.cpu_milli = node.cpu_milli;
+  spec.ram = node.ram;
+  for (const FleetGpu& gpu : node.gpus) {
+    spec.devices.push_back(gpu.device);
+    spec.devices.back().uuid = gpu.uuid.str();
+  }
+  return spec;
+}
+
+// As users name GPUs: by index, by UUID or by the beginning of one.
+bool names(std::string_view text, const FleetGpu& gpu) {
+  const std::string word = to_lower(trim(text));
+  std::uint32_t index = 0;
+  const auto [end, code] = std::from_chars(word.data(), word.data() + word.size(), index);
+  if (code == std::errc() && end == word.data() + word.size()) return gpu.index == index;
+  return word.size() > 4 && to_lower(gpu.uuid.str()).starts_with(word);
+}
+
+}  // namespace
+
+FleetView::FleetView(std::string policy) : policy_(std::move(policy)) {
+  const Status made = rebuild({});
+  DIVVY_CHECK(made.has_value(), "{}", made.error().message);
+}
+
+Status FleetView::rebuild(const Fleet& fleet) {
+  auto cluster = std::make_unique<place::Cluster>();
+  for (const FleetNode& node : fleet.nodes) DIVVY_CHECK_OK(cluster->add(spec_of(node)));
+  DIVVY_TRY(policy, place::make_policy(policy_));
+  placer_ = std::make_unique<place::Placer>(*cluster, std::move(policy));
+  cluster_ = std::move(cluster);
+  others_.clear();
+  fleet_ = fleet;
+  return {};
+}
+
+bool FleetView::same_shape(const Fleet& fleet) const {
+  return std::ranges::equal(fleet.nodes, fleet_.nodes, {}, spec_of, spec_of);
+}
+
+Result<bool> FleetView::update(const Fleet& fleet) {
+  if (fleet == fleet_) return false;
+  const bool anew = !same_shape(fleet);
+  if (anew) {
+    DIVVY_CHECK_OK(rebuild(fleet));
+  } else {
+    fleet_ = fleet;
+    count_others();
+  }
+  mirror_health();
+  return anew;
+}
+
+void FleetView::prepare(std::span<const place::Request> requests) {
+  place::Workload workload;
+  for (const place::Request& request : requests) {
+    workload.count(cluster_->ask_of(request), request.members);
+  }
+  placer_->prepare(std::move(workload));
+}
+
+void FleetView::count_others() {
+  for (const place::HoldingId holding : others_) cluster_->release(holding);
+  others_.clear();
+  for (std::uint32_t i = 0; i < fleet_.nodes.size(); ++i) {
+    const FleetNode& node = fleet_.nodes[i];
+    for (std::size_t device = 0; device < node.gpus.size(); ++device) {
+      const FleetGpu& gpu = node.gpus[device];
+      if (gpu.others_share == Share(0) && gpu.others_memory == Bytes(0)) continue;
+      place::Spot spot;
+      spot.node = place::NodeId(i);
+      spot.part_device = static_cast<std::int16_t>(device);
+      spot.part = static_cast<std::uint16_t>(gpu.others_share.thousandths());
+      spot.part_memory = gpu.others_memory.count();
+      others_.push_back(take(spot, 0, 0, false));
+    }
+  }
+}
+
+void FleetView::mirror_health() {
+  for (std::uint32_t i = 0; i < fleet_.nodes.size(); ++i) {
+    const FleetNode& node = fleet_.nodes[i];
+    const place::NodeId id(i);
+    if (cluster_->cordon_reason(id) != node.closed) cluster_->cordon(id, node.closed);
+    for (std::size_t device = 0; device < node.gpus.size(); ++device) {
+      const FleetGpu& gpu = node.gpus[device];
+      const std::string& reason = gpu.lost && gpu.resting.empty() ? "it is lost" : gpu.resting;
+      if (cluster_->unusable_reason(id, device) != reason) {
+        cluster_->set_unusable(id, device, reason);
+      }
+    }
+  }
+}
+
+place::HoldingId FleetView::take(const place::Spot& spot, std::uint64_t job, std::int32_t priority,
+                                 bool preemptible) {
+  // Placement gives nothing of a GPU that rests; what is there already has to be counted all the
+  // same.
+  const unsigned devices = spot.part_device < 0 ? spot.whole : spot.whole | 1U << spot.part_device;
+  std::vector<std::pair<std::size_t, std::string>> resting;
+  for (unsigned left = devices; left != 0; left &= left - 1) {
+    const auto device = static_cast<std::size_t>(std::countr_zero(left));
+    const std::string reason = cluster_->unusable_reason(spot.node, device);
+    if (reason.empty()) continue;
+    resting.emplace_back(device, reason);
+    cluster_->set_unusable(spot.node, device, "");
+  }
+  const place::NodeState& state = cluster_->state(spot.node);
+  place::Spot free = spot;
+  free.whole &= state.whole;
+  free.cpu_milli = std::clamp<std::int64_t>(state.cpu_free, 0, spot.cpu_milli);
+  free.ram = std::clamp<std::int64_t>(state.ram_free, 0, spot.ram);
+  if (spot.part_device >= 0) {
+    const auto device = static_cast<std::size_t>(spot.part_device);
+    free.part = std::min(spot.part, state.share_free[device]);
+    free.part_memory = std::min(spot.part_memory, state.memory_free[device]);
+  }
+  const place::HoldingId holding = cluster_->take(free, job, priority, preemptible);
+  for (auto& [device, reason] : resting) {
+    cluster_->set_unusable(spot.node, device, std::move(reason));
+  }
+  return holding;
+}
+
+place::Request FleetView::request_of(const model::JobSpec& spec) const {
+  place::Request request = place::request_of(spec.request);
+  request.name = spec.name;
+  request.least_members = spec.least_members;
+  request.member.cpu_milli = spec.limits.cpu_milli.value_or(0);
+  request.member.ram = spec.limits.ram.value_or(Bytes(0));
+  request.priority = spec.priority;
+  request.preemptible = spec.preemptible;
+  for (const std::string& text : spec.devices) {
+    bool found = false;
+    for (const FleetNode& node : fleet_.nodes) {
+      for (const FleetGpu& gpu : node.gpus) {
+        if (!names(text, gpu)) continue;
+        request.devices.push_back(gpu.uuid.str());
+        found = true;
+      }
+    }
+    // A GPU that is not there must not turn into "any GPU".
+    if (!found) request.devices.push_back(text);
+  }
+  return request;
+}
+
+std::optional<std::string> FleetView::too_small(const model::Request& request) const {
+  if (request.fraction() == Share(0)) return std::nullopt;
+  Bytes largest;
+  for (const FleetNode& node : fleet_.nodes) {
+    for (const FleetGpu& gpu : node.gpus) largest = std::max(largest, gpu.device.memory);
+  }
+  const Bytes gets = request.memory().value_or(portion(largest, request.fraction()));
+  if (largest == Bytes(0) || gets >= fleet_.smallest_slice) return std::nullopt;
+  return fmt::format("{} of GPU memory is too little for any program; ask for at least {}",
+                     humanize(gets), humanize(fleet_.smallest_slice));
+}
+
+Bytes FleetView::least_memory(const model::Request& request) const {
+  std::optional<Bytes> smallest;
+  for (const FleetNode& node : fleet_.nodes) {
+    for (const FleetGpu& gpu : node.gpus) {
+      if (!request.accepts_model(gpu.device.model)) continue;
+      if (gpu.device.memory < request.memory().value_or(Bytes(0))) continue;
+      smallest = smallest ? std::min(*smallest, gpu.device.memory) : gpu.device.memory;
+    }
+  }
+  if (!smallest) return request.memory().value_or(Bytes(0));
+  Bytes all(smallest->count() * request.whole_gpus());
+  if (request.fraction() == Share(0)) return all;
+  return all + request.memory().value_or(portion(*smallest, request.fraction()));
+}
+
+std::vector<model::JobMember> FleetView::members_at(std::span<const place::Spot> spots,
+                                                    const model::JobSpec& spec) const {
+  std::vector<model::JobMember> members;
+  for (const place::Spot& spot : spots) {
+    const FleetNode& node = fleet_.nodes[spot.node.value()];
+    model::JobMember member;
+    member.rank = static_cast<std::uint32_t>(members.size());
+    member.node = node.name;
+    const auto grant = [&](std::size_t device, Bytes memory, Share share) {
+      auto slice = model::Slice::create(node.gpus[device].uuid, memory, share, spec.request.kind());
+      DIVVY_CHECK(slice.has_value(), "{}", slice.error().message);
+      member.slices.push_back(*std::move(slice));
+    };
+    for (unsigned left = spot.whole; left != 0; left &= left - 1) {
+      const auto device = static_cast<std::size_t>(std::countr_zero(left));
+      grant(device, node.gpus[device].device.memory, Share(Share::kWhole));
+    }
+    if (spot.part_device >= 0) {
+      grant(static_cast<std::size_t>(spot.part_device), Bytes(spot.part_memory), Share(spot.part));
+    }
+    members.push_back(std::move(member));
+  }
+  return members;
+}
+
+std::optional<place::Spot> FleetView::spot_of(const model::JobMember& member,
+                                              const model::JobSpec& spec) const {
+  const auto node = cluster_->find(member.node);
+  if (!node) return std::nullopt;
+  place::Spot spot;
+  spot.node = *node;
+  spot.cpu_milli = static_cast<std::int64_t>(spec.limits.cpu_milli.value_or(0));
+  spot.ram = static_cast<std::int64_t>(spec.limits.ram.value_or(Bytes(0)).count());
+  const std::vector<FleetGpu>& gpus = fleet_.nodes[node->value()].gpus;
+  for (const model::Slice& slice : member.slices) {
+    const auto gpu = std::ranges::find(gpus, slice.gpu(), &FleetGpu::uuid);
+    // One that is hidden for a moment gives nothing out; the others are held all the same.
+    if (gpu == gpus.end()) continue;
+    const auto device = gpu - gpus.begin();
+    if (slice.whole_gpu()) {
+      spot.whole |= static_cast<std::uint16_t>(1U << device);
+    } else {
+      spot.part_device = static_cast<std::int16_t>(device);
+      spot.part = static_cast<std::uint16_t>(slice.share().thousandths());
+      spot.part_memory = slice.memory().count();
+    }
+  }
+  return spot;
+}
+
+const FleetGpu* FleetView::find(const std::string& node, const model::GpuUuid& uuid) const {
+  const auto here = std::ranges::find(fleet_.nodes, node, &FleetNode::name);
+  if (here == fleet_.nodes.end()) return nullptr;
+  const auto gpu = std::ranges::find(here->gpus, uuid, &FleetGpu::uuid);
+  return gpu == here->gpus.end() ? nullptr : &*gpu;
+}
+
+std::optional<std::string> FleetView::lost(const model::JobMember& member) const {
+  for (const model::Slice& slice : member.slices) {
+    const FleetGpu* const gpu = find(member.node, slice.gpu());
+    // One that is not listed may be hidden for a moment; nobody is ended for that.
+    if (gpu == nullptr || !gpu->lost) continue;
+    return fmt::format("gpu{} of {} failed{}{}", gpu->index, escape_for_terminal(member.node),
+                       gpu->resting.empty() ? "" : ": ", escape_for_terminal(gpu->resting));
+  }
+  return std::nullopt;
+}
+
+std::string FleetView::describe(const model::JobMember& member) const {
+  std::vector<std::string> pieces;
+  for (const model::Slice& slice : member.slices) {
+    const FleetGpu* const gpu = find(member.node, slice.gpu());
+    const std::string name = gpu != nullptr ? fmt::format("gpu{}", gpu->index) : slice.gpu().str();
+    pieces.push_back(slice.whole_gpu() ? name : fmt::format("{} of {}", slice.share(), name));
+  }
+  return fmt::format("{} of {}", fmt::join(pieces, " and "), escape_for_terminal(member.node));
+}
+
+}  // namespace divvy::jobs

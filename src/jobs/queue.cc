@@ -1,0 +1,421 @@
+// The queue's events: what comes in, and where a job goes that may wait.
+#include "jobs/queue.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "jobs/retry.h"
+
+namespace divvy::jobs {
+namespace {
+
+using model::JobState;
+using model::StopReason;
+
+// The place may be free again soon; the fleet is told of it in the meantime. If it is refused again
+// and again something else is wrong, and its history should not grow without end.
+constexpr model::RetryPolicy kRefused{1'000'000, Seconds(5), Seconds(600)};
+
+tl::unexpected<Error> not_known(model::JobId job) {
+  return err(ErrorCode::kNotFound, "there is no job {}, or it has ended", job);
+}
+
+}  // namespace
+
+std::string name_of(const model::Job& job) {
+  if (job.spec.name.empty()) return fmt::format("job {}", job.id);
+  return fmt::format("{} ({})", escape_for_terminal(job.spec.name), job.id);
+}
+
+Queue::Queue(Settings settings)
+    : settings_(std::move(settings)),
+      tree_(settings_),
+      shares_(settings_.half_life),
+      fleet_(settings_.policy) {}
+
+Queue::~Queue() = default;
+
+Result<std::unique_ptr<Queue>> Queue::create(Settings settings) {
+  DIVVY_CHECK_OK(jobs::check(settings));
+  return std::unique_ptr<Queue>(new Queue(std::move(settings)));
+}
+
+// --- What is there ---
+
+// Everything that was taken on the old fleet is taken on the new one.
+void Queue::resettle() {
+  claims_.clear();
+  for (Shape& known : shapes_) known = shape(std::move(known.spec));
+  for (auto& [id, entry] : jobs_) {
+    entry.holdings.clear();
+    entry.reservation.reset();
+  }
+  for (const model::JobId id : active_) hold(*entry(id));
+  fleet_.count_others();
+  prepare();
+}
+
+// The policy learns what kind of requests come.
+void Queue::prepare() {
+  std::vector<place::Request> requests;
+  requests.reserve(shapes_.size());
+  for (const Shape& known : shapes_) requests.push_back(known.request);
+  fleet_.prepare(requests);
+  prepared_for_ = shapes_.size();
+}
+
+Status Queue::set_fleet(const Fleet& fleet) {
+  DIVVY_TRY(anew, fleet_.update(fleet));
+  if (anew) resettle();
+  return {};
+}
+
+Status Queue::set_settings(Settings settings) {
+  DIVVY_CHECK_OK(jobs::check(settings));
+  const std::vector<UsageRow> rows = usage();
+  const bool other_policy = settings.policy != settings_.policy;
+  settings_ = std::move(settings);
+  tree_ = QueueTree(settings_);
+  shares_ = FairShare(settings_.half_life);
+  line_ = JobLine();
+  lengths_.clear();
+  std::vector<model::JobId> ids;
+  ids.reserve(jobs_.size());
+  for (const auto& [id, entry] : jobs_) ids.push_back(id);
+  std::ranges::sort(ids);
+  for (const model::JobId id : ids) {
+    Entry& entry = *this->entry(id);
+    entry.queue = tree_.ensure(entry.job.spec.queue);
+    entry.user = tree_.user(entry.job.owner);
+    if (is_active(entry.job.state)) tree_.take(entry.queue, entry.user, entry.held);
+    if (entry.waits == Waits::kInLine) line_.add(entry.queue, entry.user, entry.job);
+  }
+  for (const UsageRow& row : rows) {
+    shares_.add(tree_, tree_.ensure(row.queue), tree_.user(row.user), row.share_seconds, row.at);
+  }
+  if (other_policy) {
+    const Fleet fleet = fleet_.fleet();
+    fleet_ = FleetView(settings_.policy);
+    const auto updated = fleet_.update(fleet);
+    DIVVY_CHECK(updated.has_value(), "a fleet that was taken once is refused");
+    resettle();
+  }
+  return {};
+}
+
+Status Queue::restore(std::vector<model::Job> jobs, std::span<const UsageRow> usage,
+                      std::span<const FinishedJob> finished, WallTime now) {
+  std::ranges::sort(jobs, {}, &model::Job::id);
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    if (jobs_.contains(jobs[i].id) || (i > 0 && jobs[i].id == jobs[i - 1].id)) {
+      return err(ErrorCode::kAlreadyExists, "job {} is there twice", jobs[i].id);
+    }
+    if (is_finished(jobs[i].state)) {
+      return err(ErrorCode::kInvalidArgument, "job {} has ended and cannot be queued", jobs[i].id);
+    }
+  }
+  shares_.advance(tree_, now);
+  WallTime counted = WallTime::min();
+  for (const UsageRow& row : usage) {
+    shares_.add(tree_, tree_.ensure(row.queue), tree_.user(row.user), row.share_seconds, row.at);
+    counted = std::max(counted, row.at);
+  }
+  for (const FinishedJob& job : finished) dependencies_.add(job);
+  std::vector<Entry*> entries;
+  entries.reserve(jobs.size());
+  for (model::Job& job : jobs) entries.push_back(&insert(std::move(job)));
+  for (Entry* const entry : entries) {
+    if (entry->job.state == JobState::kQueued) enqueue(*entry, now);
+    if (!is_active(entry->job.state)) continue;
+    hold(*entry);
+    idle_.begin(entry->job.id, now);
+    // What it used since the last row was written.
+    const WallTime since = std::max(counted, entry->job.started.value_or(now));
+    if (since < now) {
+      const double seconds = std::chrono::duration<double>(now - since).count();
+      shares_.add(tree_, entry->queue, entry->user,
+                  static_cast<double>(entry->held.share) * seconds, now);
+    }
+    if (entry->job.state == JobState::kStopping) {
+      restop(*entry, entry->job.stopping.value_or(StopReason::kCancelled), now, "");
+    }
+  }
+  prepare();
+  return {};
+}
+
+// --- Events ---
+
+Queue::Entry* Queue::entry(model::JobId job) {
+  const auto found = jobs_.find(job);
+  return found == jobs_.end() ? nullptr : &found->second;
+}
+
+Queue::Entry* Queue::active(model::JobId job, std::uint32_t attempt) {
+  Entry* const found = entry(job);
+  if (found == nullptr || !is_active(found->job.state) || found->job.attempt != attempt) {
+    return nullptr;
+  }
+  return found;
+}
+
+const model::Job* Queue::find(model::JobId job) const {
+  const auto found = jobs_.find(job);
+  return found == jobs_.end() ? nullptr : &found->second.job;
+}
+
+Queue::Entry& Queue::insert(model::Job&& job) {
+  const model::JobId id = job.id;
+  const auto [found, is_new] = jobs_.try_emplace(id, std::move(job));
+  DIVVY_CHECK(is_new, "job {} was submitted twice", id);
+  Entry& entry = found->second;
+  entry.queue = tree_.ensure(entry.job.spec.queue);
+  entry.user = tree_.user(entry.job.owner);
+  entry.shape = shape_of(entry.job.spec);
+  dependencies_.add(entry.job);
+  return entry;
+}
+
+Status Queue::check(const model::JobSpec& spec, const std::string& owner,
+                    std::span<const FinishedJob> finished) {
+  DIVVY_CHECK_OK(model::check(spec));
+  const auto queue = tree_.find(spec.queue);
+  if (!queue) {
+    const auto meant = tree_.similar(spec.queue);
+    return err(ErrorCode::kNotFound, "queue: there is no queue {}{}", spec.queue,
+               meant ? fmt::format("; did you mean {}?", *meant)
+                     : std::string("; an operator has to create it"));
+  }
+  if (spec.priority > tree_.settings(*queue).highest_priority) {
+    return err(ErrorCode::kPermissionDenied, "priority: {} is above the {} that queue {} allows",
+               spec.priority, tree_.settings(*queue).highest_priority, spec.queue);
+  }
+  if (const auto small = fleet_.too_small(spec.request)) {
+    return err(ErrorCode::kOutOfRange, "request: {}", *small);
+  }
+  if (const auto fits = place::check(fleet_.request_of(spec)); !fits) {
+    return err(with_context(fits.error(), "request"));
+  }
+  for (std::size_t i = 0; i < spec.after.size(); ++i) {
+    const model::JobId id = spec.after[i].job;
+    const bool known = dependencies_.knows(id) ||
+                       std::ranges::find(finished, id, &FinishedJob::id) != finished.end();
+    if (!known) {
+      return err(ErrorCode::kNotFound, "after[{}].job: there is no job {} to wait for", i, id);
+    }
+  }
+  const std::uint64_t members = spec.least();
+  const Held least{members * spec.request.share().thousandths(),
+                   members * fleet_.least_memory(spec.request).count(), 1};
+  if (const auto obstacle = tree_.limit_below(*queue, tree_.user(owner), least)) {
+    return err(ErrorCode::kOutOfRange, "request: {}", *obstacle);
+  }
+  return {};
+}
+
+void Queue::submit(model::Job job, WallTime now, std::span<const FinishedJob> finished) {
+  for (const FinishedJob& other : finished) dependencies_.add(other);
+  Entry& entry = insert(std::move(job));
+  changed_.insert(entry.job.id);
+  enqueue(entry, now);
+}
+
+void Queue::enqueue(Entry& entry, WallTime now) {
+  const auto outlook = dependencies_.outlook(entry.job.spec);
+  switch (outlook.answer) {
+    case Dependencies::Answer::kNever:
+      entry.waits = Waits::kInVain;
+      hopeless_.insert(entry.job.id);
+      return;
+    case Dependencies::Answer::kWaits:
+      entry.waits = Waits::kForOthers;
+      return;
+    case Dependencies::Answer::kMet:
+      break;
+  }
+  if (entry.job.not_before && *entry.job.not_before > now) {
+    entry.waits = Waits::kLater;
+    later_.emplace(*entry.job.not_before, entry.job.id);
+    return;
+  }
+  entry.waits = Waits::kInLine;
+  line_.add(entry.queue, entry.user, entry.job);
+}
+
+void Queue::dequeue(Entry& entry) {
+  switch (entry.waits) {
+    case Waits::kInLine:
+      line_.remove(entry.queue, entry.user, entry.job);
+      break;
+    case Waits::kLater:
+      later_.erase({*entry.job.not_before, entry.job.id});
+      break;
+    case Waits::kInVain:
+      hopeless_.erase(entry.job.id);
+      break;
+    case Waits::kForOthers:
+    case Waits::kNowhere:
+      break;
+  }
+  entry.waits = Waits::kNowhere;
+  entry.reservation.reset();
+  claims_.erase(entry.job.id);
+}
+
+void Queue::become(Entry& entry, JobState state, WallTime now, std::string reason) {
+  const Status done = entry.job.become(state, now, std::move(reason));
+  DIVVY_CHECK(done.has_value(), "{}", done.error().message);
+  changed_.insert(entry.job.id);
+}
+
+void Queue::finish(Entry& entry, JobState state, WallTime now, std::string reason) {
+  become(entry, state, now, std::move(reason));
+  follow(entry, now);
+}
+
+// Those who waited for it.
+void Queue::follow(Entry& entry, WallTime now) {
+  for (const model::JobId id : dependencies_.finish(entry.job)) {
+    Entry* const waiting = this->entry(id);
+    if (waiting == nullptr || waiting->job.state != JobState::kQueued) continue;
+    if (waiting->waits != Waits::kForOthers) continue;
+    dequeue(*waiting);
+    enqueue(*waiting, now);
+  }
+}
+
+Status Queue::cancel(model::JobId job, const std::string& by, WallTime now) {
+  Entry* const found = entry(job);
+  if (found == nullptr) return not_known(job);
+  const std::string text = fmt::format("cancelled by {}", escape_for_terminal(by));
+  switch (found->job.state) {
+    case JobState::kQueued:
+    case JobState::kSuspended:
+      dequeue(*found);
+      finish(*found, JobState::kCancelled, now, text);
+      return {};
+    case JobState::kStarting:
+    case JobState::kRunning:
+      stop(*found, StopReason::kCancelled, now, text);
+      return {};
+    case JobState::kStopping:
+      restop(*found, StopReason::kCancelled, now, text);
+      return {};
+    case JobState::kSucceeded:
+    case JobState::kFailed:
+    case JobState::kCancelled:
+      break;
+  }
+  return err(ErrorCode::kFailedPrecondition, "{} has ended already: {}", name_of(found->job),
+             to_string(found->job.state));
+}
+
+Status Queue::suspend(model::JobId job, const std::string& by, WallTime now) {
+  Entry* const found = entry(job);
+  if (found == nullptr) return not_known(job);
+  const std::string text = fmt::format("suspended by {}", escape_for_terminal(by));
+  const auto refuse = [found] {
+    return err(ErrorCode::kFailedPrecondition, "{} is {} and cannot be suspended",
+               name_of(found->job), to_string(found->job.state));
+  };
+  switch (found->job.state) {
+    case JobState::kQueued:
+      dequeue(*found);
+      become(*found, JobState::kSuspended, now, text);
+      return {};
+    case JobState::kStarting:
+    case JobState::kRunning:
+      stop(*found, StopReason::kSuspended, now, text);
+      return {};
+    case JobState::kStopping:
+      // What would be queued again can be suspended as well; an end stays an end.
+      if (found->job.stopping != StopReason::kPreempted &&
+          found->job.stopping != StopReason::kReclaimed &&
+          found->job.stopping != StopReason::kPlaceLost) {
+        return refuse();
+      }
+      restop(*found, StopReason::kSuspended, now, text);
+      return {};
+    default:
+      return refuse();
+  }
+}
+
+Status Queue::resume(model::JobId job, const std::string& by, WallTime now) {
+  Entry* const found = entry(job);
+  if (found == nullptr) return not_known(job);
+  if (found->job.state != JobState::kSuspended) {
+    return err(ErrorCode::kFailedPrecondition, "{} is {}, not suspended", name_of(found->job),
+               to_string(found->job.state));
+  }
+  become(*found, JobState::kQueued, now, fmt::format("resumed by {}", escape_for_terminal(by)));
+  enqueue(*found, now);
+  return {};
+}
+
+void Queue::member_started(model::JobId job, std::uint32_t attempt, std::uint32_t rank,
+                           WallTime now) {
+  Entry* const found = active(job, attempt);
+  if (found == nullptr || found->job.state != JobState::kStarting) return;
+  found->started.insert(rank);
+  if (found->started.size() < found->job.members.size()) return;
+  found->refusals = 0;
+  const std::size_t members = found->job.members.size();
+  become(*found, JobState::kRunning, now,
+         members == 1 ? "started" : fmt::format("all {} members started", members));
+  idle_.begin(job, now);
+}
+
+void Queue::member_ended(model::JobId job, std::uint32_t attempt, std::uint32_t rank,
+                         model::MemberEnd end, WallTime now) {
+  Entry* const found = active(job, attempt);
+  if (found == nullptr || rank >= found->job.members.size()) return;
+  model::JobMember& member = found->job.members[rank];
+  if (member.end) return;
+  member.end = std::move(end);
+  changed_.insert(job);
+  // Who ended had begun, whether that was told or not.
+  member_started(job, attempt, rank, now);
+  ended(*found, now);
+}
+
+void Queue::start_refused(model::JobId job, std::uint32_t attempt, const std::string& why,
+                          WallTime now) {
+  Entry* const found = active(job, attempt);
+  if (found == nullptr) return;
+  if (found->job.state == JobState::kStopping) return stopped(*found, now);
+  let_go(*found);
+  become(*found, JobState::kQueued, now, fmt::format("not started: {}", why));
+  found->job.not_before = now + *retry_pause(kRefused, ++found->refusals);
+  enqueue(*found, now);
+}
+
+void Queue::start_failed(model::JobId job, std::uint32_t attempt, const std::string& why,
+                         WallTime now) {
+  Entry* const found = active(job, attempt);
+  if (found == nullptr) return;
+  if (found->job.state == JobState::kStopping) return stopped(*found, now);
+  let_go(*found);
+  failed(*found, now, fmt::format("could not be started: {}", why));
+}
+
+void Queue::used(model::JobId job, WallTime at) { idle_.used(job, at); }
+
+void Queue::forget(model::JobId job) {
+  Entry* const found = entry(job);
+  if (found == nullptr || !is_finished(found->job.state)) return;
+  const auto task = found->job.task;
+  jobs_.erase(job);
+  changed_.erase(job);
+  dependencies_.forget(job);
+  if (task) dependencies_.forget(task->array);
+}
+
+std::vector<model::JobId> Queue::take_changes() {
+  std::vector<model::JobId> changes(changed_.begin(), changed_.end());
+  changed_.clear();
+  return changes;
+}
+
+}  // namespace divvy::jobs

@@ -1,0 +1,245 @@
+// The queue: which job starts where and when, and which one has to stop. It knows every job that
+// has not ended, the fleet and the rules, and answers with decisions; it does nothing itself.
+//
+// Pure: no clock, no I/O, no thread. Time is wall time that the caller gives (it has to mean the
+// same after a restart); the same calls give the same decisions. Whatever happens is told with an
+// event, then pass() decides. A decision and every event change jobs: the caller writes those that
+// take_changes() names down before it acts. Everything that matters is in the jobs themselves, so
+// that restore() on a new Queue goes on where a crash ended the old one.
+//
+// Called by one thread (of the daemon).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "jobs/decision.h"
+#include "jobs/dependencies.h"
+#include "jobs/explain.h"
+#include "jobs/fair_share.h"
+#include "jobs/fleet_view.h"
+#include "jobs/idle.h"
+#include "jobs/job_line.h"
+#include "jobs/queue_tree.h"
+#include "jobs/settings.h"
+#include "model/job.h"
+#include "place/reserve.h"
+
+namespace divvy::jobs {
+
+class Queue {
+ public:
+  // Refused: settings that do not pass check().
+  [[nodiscard]] static Result<std::unique_ptr<Queue>> create(Settings settings);
+  ~Queue();
+  Queue(const Queue&) = delete;
+  Queue& operator=(const Queue&) = delete;
+
+  // --- What is there ---
+
+  [[nodiscard]] Status set_fleet(const Fleet& fleet);
+  [[nodiscard]] Status set_settings(Settings settings);
+  [[nodiscard]] const Settings& settings() const { return settings_; }
+
+  // Once, after set_fleet: every job that has not ended, what was used, and the ended jobs that any
+  // of these wait for. Jobs that were being stopped are told to stop once more.
+  [[nodiscard]] Status restore(std::vector<model::Job> jobs, std::span<const UsageRow> usage,
+                               std::span<const FinishedJob> finished, WallTime now);
+
+  // --- Events ---
+
+  // Could it be submitted? Refused: an unknown queue, a job to wait for that is not known, more
+  // than it may ever have. `finished` are ended jobs that it waits for and that were forgotten
+  // here.
+  [[nodiscard]] Status check(const model::JobSpec& spec, const std::string& owner,
+                             std::span<const FinishedJob> finished = {});
+  // A new job, queued, that passed check() and is written down.
+  void submit(model::Job job, WallTime now, std::span<const FinishedJob> finished = {});
+  // `by` is for the history: "cancelled by ada".
+  [[nodiscard]] Status cancel(model::JobId job, const std::string& by, WallTime now);
+  [[nodiscard]] Status suspend(model::JobId job, const std::string& by, WallTime now);
+  [[nodiscard]] Status resume(model::JobId job, const std::string& by, WallTime now);
+
+  // Of the attempt that was decided; news of another attempt are ignored.
+  void member_started(model::JobId job, std::uint32_t attempt, std::uint32_t rank, WallTime now);
+  void member_ended(model::JobId job, std::uint32_t attempt, std::uint32_t rank,
+                    model::MemberEnd end, WallTime now);
+  // No member of the attempt lives or ever will. Refused: somebody else took the place, which is no
+  // fault of the job. Failed: it counts against the retries.
+  void start_refused(model::JobId job, std::uint32_t attempt, const std::string& why, WallTime now);
+  void start_failed(model::JobId job, std::uint32_t attempt, const std::string& why, WallTime now);
+  // It was seen at work on its GPU.
+  void used(model::JobId job, WallTime at);
+  // An ended job that was written down need not be kept here.
+  void forget(model::JobId job);
+
+  // --- Decisions ---
+
+  [[nodiscard]] std::vector<Decision> pass(WallTime now);
+  // When a pass is due though nothing happens; nothing: not before something does.
+  [[nodiscard]] std::optional<WallTime> next_pass(WallTime now) const;
+  // Jobs that changed since the last call, in the order of their numbers.
+  [[nodiscard]] std::vector<model::JobId> take_changes();
+
+  // --- Questions ---
+
+  // Null when it is not known (any more). Valid until the next call that changes something.
+  [[nodiscard]] const model::Job* find(model::JobId job) const;
+  [[nodiscard]] WaitReport explain(model::JobId job, WallTime now);
+  // Those who could start, in the order in which they would if each found its place.
+  [[nodiscard]] std::vector<model::JobId> order() const;
+  // How many that are.
+  [[nodiscard]] std::size_t waiting() const { return line_.size(); }
+  // From the warning on: how long until it is ended for not using its GPU.
+  [[nodiscard]] std::optional<Seconds> idle_left(model::JobId job, WallTime now) const;
+  [[nodiscard]] std::vector<QueueReport> queues() const;
+  [[nodiscard]] std::vector<UserReport> users() const;
+  // To be written down now and then, for restore().
+  [[nodiscard]] std::vector<UsageRow> usage() const { return shares_.rows(tree_); }
+
+ private:
+  using ShapeId = std::uint32_t;
+
+  // Where a queued job waits.
+  enum class Waits { kNowhere, kInLine, kLater, kForOthers, kInVain };
+
+  struct Entry {
+    explicit Entry(model::Job job_) : job(std::move(job_)) {}
+
+    model::Job job;
+    QueueId queue;
+    UserId user;
+    ShapeId shape = 0;
+    Waits waits = Waits::kNowhere;
+    Held held;                               // booked while it is active
+    std::vector<place::HoldingId> holdings;  // what of it is known to be on the fleet
+    std::set<std::uint32_t> started;         // ranks
+    std::uint32_t refusals = 0;              // starts in a row that somebody else was in the way of
+    std::optional<WallTime> stop_by;         // while it is stopping
+    std::optional<place::Reservation> reservation;
+  };
+
+  // What jobs ask for that differ in nothing that placement looks at.
+  struct Shape {
+    model::JobSpec spec;  // as much of it as counts
+    place::Request request;
+    std::uint64_t memory = 0;  // of GPUs, that each member takes at least
+  };
+
+  // A place for which others were told to make way.
+  struct Claim {
+    std::vector<place::Spot> spots;
+    std::vector<model::JobId> victims;
+  };
+
+  // What one pass has found out so far.
+  struct Round {
+    WallTime now;
+    place::Outlook outlook;
+    std::uint32_t reserved = 0;
+    std::uint32_t tries = 0;
+    std::uint32_t rooms = 0;
+    std::set<std::tuple<ShapeId, std::uint32_t, place::Instant>> do_not_fit;
+    std::set<std::tuple<ShapeId, QueueId, std::int32_t, std::optional<UserId>>> find_no_room;
+  };
+
+  explicit Queue(Settings settings);
+
+  // queue.cc: events
+  [[nodiscard]] Entry* entry(model::JobId job);
+  [[nodiscard]] Entry* active(model::JobId job, std::uint32_t attempt);
+  Entry& insert(model::Job&& job);
+  void enqueue(Entry& entry, WallTime now);
+  void dequeue(Entry& entry);
+  void become(Entry& entry, model::JobState state, WallTime now, std::string reason);
+  void finish(Entry& entry, model::JobState state, WallTime now, std::string reason);
+  void follow(Entry& entry, WallTime now);
+  void resettle();
+  void prepare();
+  [[nodiscard]] Shape shape(model::JobSpec spec) const;
+
+  // queue_stop.cc: from a job that holds something to one that does not
+  void stop(Entry& entry, model::StopReason reason, WallTime now, std::string text);
+  void restop(Entry& entry, model::StopReason reason, WallTime now, std::string text);
+  void stopped(Entry& entry, WallTime now);
+  void ended(Entry& entry, WallTime now);
+  void failed(Entry& entry, WallTime now, const std::string& why);
+  void hold(Entry& entry);
+  void let_go(Entry& entry);
+  void end_overdue(WallTime now);
+  void cancel_hopeless(WallTime now);
+
+  // queue_pass.cc: who starts
+  void schedule(WallTime now);
+  void start_claims(Round& round);
+  [[nodiscard]] bool try_start(Entry& entry, Round& round);
+  void start(Entry& entry, std::span<const place::Spot> spots, WallTime now);
+  void reserve_for(Entry& entry, const place::Request& request, Round& round,
+                   const std::optional<place::Reservation>& before);
+  [[nodiscard]] bool array_is_full(const Entry& entry) const;
+  [[nodiscard]] place::Outlook outlook(WallTime now) const;
+  [[nodiscard]] place::Request request_for(const Entry& entry) const;
+  [[nodiscard]] std::uint32_t members_allowed(const Entry& entry) const;
+  [[nodiscard]] Held held_of(const Entry& entry, std::uint32_t members) const;
+  [[nodiscard]] Held held_at(std::span<const place::Spot> spots) const;
+  [[nodiscard]] ShapeId shape_of(const model::JobSpec& spec);
+
+  // queue_room.cc: who makes way
+  void make_room(Entry& entry, const place::Request& request, Round& round);
+  [[nodiscard]] bool room_is_coming(const Entry& entry, const place::Request& request,
+                                    const Round& round);
+  [[nodiscard]] bool rests(const Entry& entry);
+  [[nodiscard]] std::vector<Entry*> candidates(const Entry& entry, WallTime now);
+  [[nodiscard]] bool free_quota(const Entry& entry, std::vector<Entry*>& candidates,
+                                std::vector<Entry*>& victims);
+  [[nodiscard]] std::optional<std::vector<place::Spot>> plan_room(const Entry& entry,
+                                                                  place::Request request,
+                                                                  const Round& round,
+                                                                  std::vector<Entry*> candidates,
+                                                                  std::vector<Entry*>& victims);
+
+  // queue_explain.cc
+  struct Trial;
+  [[nodiscard]] WaitReport why(Entry& entry, std::span<const model::JobId> line, Trial& trial,
+                               WallTime now);
+  [[nodiscard]] std::optional<WallTime> guess(const Entry& entry,
+                                              std::span<const model::JobId> line, Trial& trial,
+                                              WallTime now);
+  [[nodiscard]] std::optional<Seconds> length(const Entry& entry) const;
+
+  Settings settings_;
+  QueueTree tree_;
+  FairShare shares_;
+  FleetView fleet_;
+  JobLine line_;
+  Dependencies dependencies_;
+  IdleWatch idle_;
+  std::unordered_map<model::JobId, Entry> jobs_;
+  std::set<model::JobId> active_;
+  std::set<model::JobId> hopeless_;
+  std::set<std::pair<WallTime, model::JobId>> later_;
+  std::map<model::JobId, std::uint32_t> array_active_;
+  std::map<model::JobId, Claim> claims_;
+  std::vector<Shape> shapes_;
+  std::unordered_map<std::string, ShapeId> shape_ids_;
+  std::size_t prepared_for_ = 0;  // shapes that the policy was told of
+  std::vector<Decision> decisions_;
+  std::set<model::JobId> changed_;
+  struct Lengths {
+    double sum_s = 0;
+    double count = 0;
+  };
+  std::map<std::pair<QueueId, UserId>, Lengths> lengths_;  // of jobs that succeeded
+};
+
+// "train (31)", or "job 31" for one without a name.
+[[nodiscard]] std::string name_of(const model::Job& job);
+
+}  // namespace divvy::jobs

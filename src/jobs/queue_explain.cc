@@ -1,0 +1,288 @@
+// What the queue says to those who ask: why a job waits, where it stands in line, when it may
+// start.
+#include <algorithm>
+#include <limits>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "jobs/queue.h"
+#include "place/explain.h"
+
+namespace divvy::jobs {
+namespace {
+
+using model::JobState;
+
+// How far a guess looks ahead: jobs that end or start before it gives up.
+constexpr int kStepsAhead = 300;
+constexpr std::size_t kJobsAhead = 500;
+
+std::unique_ptr<place::Policy> simple_policy() {
+  auto policy = place::make_policy("bestfit");
+  DIVVY_CHECK(policy.has_value(), "{}", policy.error().message);
+  return *std::move(policy);
+}
+
+}  // namespace
+
+// The fleet to try things out on. A copy: policies learn from what they are asked, and nobody's
+// question may change what is decided.
+struct Queue::Trial {
+  explicit Trial(const place::Cluster& real) : cluster(real), placer(cluster, simple_policy()) {}
+  place::Cluster cluster;
+  place::Placer placer;
+};
+
+std::vector<model::JobId> Queue::order() const {
+  std::vector<model::JobId> ids;
+  ids.reserve(line_.size());
+  // As if each found its place at once, because whoever starts goes back behind the others.
+  QueueTree tree = tree_;
+  Turn turn(line_, tree, shares_);
+  while (const auto id = turn.next()) {
+    ids.push_back(*id);
+    const Entry& entry = jobs_.at(*id);
+    tree.take(entry.queue, entry.user, held_of(entry, entry.job.spec.members()));
+    turn.started();
+  }
+  return ids;
+}
+
+WaitReport Queue::explain(model::JobId job, WallTime now) {
+  Entry* const found = entry(job);
+  if (found == nullptr) {
+    WaitReport report;
+    report.text = "it is not known, or it has ended";
+    return report;
+  }
+  const bool in_line = found->waits == Waits::kInLine;
+  const auto ids = in_line ? order() : std::vector<model::JobId>{};
+  Trial trial(fleet_.cluster());
+  WaitReport report = why(*found, ids, trial, now);
+  if (in_line) {
+    report.in_line = static_cast<std::uint32_t>(ids.size());
+    report.place = static_cast<std::uint32_t>(std::ranges::find(ids, job) - ids.begin()) + 1;
+    if (!report.starts && report.kind != WaitKind::kNever)
+      report.starts = guess(*found, ids, trial, now);
+  }
+  if (report.starts && report.kind != WaitKind::kNext) {
+    report.text += fmt::format("; best guess: it starts {}", about(*report.starts - now));
+  }
+  return report;
+}
+
+WaitReport Queue::why(Entry& entry, std::span<const model::JobId> line, Trial& trial,
+                      WallTime now) {
+  const model::Job& job = entry.job;
+  WaitReport report;
+  const auto say = [&report](WaitKind kind, std::string text) {
+    report.kind = kind;
+    report.text = std::move(text);
+  };
+  if (job.state == JobState::kSuspended) {
+    say(WaitKind::kSuspended,
+        fmt::format("it is suspended; divvy resume {} lets it go on", job.id));
+    return report;
+  }
+  if (job.state != JobState::kQueued) {
+    say(WaitKind::kNothing, fmt::format("it does not wait: it is {}", to_string(job.state)));
+    return report;
+  }
+  if (entry.waits == Waits::kForOthers || entry.waits == Waits::kInVain) {
+    const auto outlook = dependencies_.outlook(job.spec);
+    const Entry* const other = outlook.on ? this->entry(outlook.on->job) : nullptr;
+    say(WaitKind::kDependency, other == nullptr ? outlook.text
+                                                : fmt::format("{}, which is {}", outlook.text,
+                                                              to_string(other->job.state)));
+    return report;
+  }
+  if (entry.waits == Waits::kLater) {
+    say(WaitKind::kBackOff, fmt::format("it is tried again after {} failure{}", job.failures,
+                                        job.failures == 1 ? "" : "s"));
+    report.starts = std::max(now, *job.not_before);
+    return report;
+  }
+  if (array_is_full(entry)) {
+    say(WaitKind::kArray,
+        fmt::format("{} of its array run, as many as may at one time", job.task->at_once));
+    return report;
+  }
+  if (const auto claim = claims_.find(job.id); claim != claims_.end()) {
+    const std::size_t victims = claim->second.victims.size();
+    WallTime latest = now;
+    for (const model::JobId id : claim->second.victims) {
+      const Entry* const victim = this->entry(id);
+      if (victim != nullptr && victim->stop_by) latest = std::max(latest, *victim->stop_by);
+    }
+    say(WaitKind::kMakingRoom,
+        fmt::format("{} {} way for it", victims, victims == 1 ? "job makes" : "jobs make"));
+    report.starts = latest;
+    return report;
+  }
+  const Held least = held_of(entry, job.spec.least());
+  if (const auto obstacle = tree_.obstacle(entry.queue, entry.user, least)) {
+    say(WaitKind::kQuota, tree_.describe(*obstacle, entry.user));
+    return report;
+  }
+  place::Request request = request_for(entry);
+  request.members = members_allowed(entry);
+  const auto spots = trial.placer.plan(request);
+  if (spots.empty()) {
+    const auto explanation = place::explain(trial.placer, request);
+    say(explanation.never.empty() ? WaitKind::kFull : WaitKind::kNever,
+        place::summary(explanation));
+    report.details = place::to_text(explanation, place::Detail::kLong);
+    return report;
+  }
+  if (const auto obstacle = tree_.obstacle(entry.queue, entry.user, held_at(spots))) {
+    say(WaitKind::kQuota, tree_.describe(*obstacle, entry.user));
+    return report;
+  }
+  // It fits: then it is behind somebody whose place is kept.
+  place::Outlook ahead = outlook(now);
+  for (const model::JobId id : line) {
+    if (id == job.id) break;
+    const Entry& other = jobs_.at(id);
+    if (other.reservation) ahead.reservations.push_back(*other.reservation);
+  }
+  for (const auto& [id, claim] : claims_) {
+    ahead.reservations.push_back({name_of(jobs_.at(id).job),
+                                  std::numeric_limits<std::int32_t>::max(), place::kNever,
+                                  claim.spots});
+  }
+  const auto length = job.spec.expected ? job.spec.expected : job.spec.time_limit;
+  const place::Instant until = length ? ahead.now + length->count() : place::kNever;
+  const auto* const delayed = place::delayed_by(trial.cluster, ahead, spots, until);
+  if (delayed != nullptr) {
+    say(WaitKind::kReservation,
+        delayed->start == place::kNever
+            ? fmt::format("{} was before it and waits for these GPUs", delayed->name)
+            : fmt::format("it would delay {}, which starts {}", delayed->name,
+                          about(Seconds(delayed->start - ahead.now))));
+    return report;
+  }
+  say(WaitKind::kNext, "nothing stands in its way: it starts with the next pass");
+  report.starts = now;
+  return report;
+}
+
+// What its owner says; otherwise what jobs of that owner took in that queue so far.
+std::optional<Seconds> Queue::length(const Entry& entry) const {
+  if (entry.job.spec.expected) return entry.job.spec.expected;
+  const auto known = lengths_.find({entry.queue, entry.user});
+  if (known != lengths_.end()) {
+    return Seconds(static_cast<Seconds::rep>(known->second.sum_s / known->second.count) + 1);
+  }
+  return entry.job.spec.time_limit;
+}
+
+// Plays on from now: those who run end when they are expected to, those who are before it start in
+// order. Nothing where too little is known about how long jobs take.
+std::optional<WallTime> Queue::guess(const Entry& entry, std::span<const model::JobId> line,
+                                     Trial& trial, WallTime now) {
+  std::vector<const Entry*> waiting;
+  for (const model::JobId id : line) {
+    if (waiting.size() == kJobsAhead) return std::nullopt;
+    waiting.push_back(&jobs_.at(id));
+    if (id == entry.job.id) break;
+  }
+  place::Cluster& cluster = trial.cluster;
+  QueueTree tree = tree_;
+  // What ends when; what is overdue ends next.
+  struct Leaver {
+    const Entry* entry;
+    Held held;
+    std::vector<place::HoldingId> holdings;
+  };
+  std::multimap<WallTime, Leaver> ends;
+  for (const model::JobId id : active_) {
+    const Entry& other = jobs_.at(id);
+    std::optional<WallTime> end = other.stop_by;
+    const auto takes = length(other);
+    if (!end && takes) end = other.job.started.value_or(now) + *takes;
+    if (end) ends.emplace(std::max(now, *end), Leaver{&other, other.held, other.holdings});
+  }
+  std::optional<WallTime> starts;
+  WallTime time = now;
+  for (int step = 0; step < kStepsAhead && !starts; ++step) {
+    std::set<std::pair<ShapeId, QueueId>> full;
+    for (auto next = waiting.begin(); next != waiting.end() && !starts;) {
+      const Entry& other = **next;
+      const Held least = held_of(other, other.job.spec.least());
+      bool placed = false;
+      if (!full.contains({other.shape, other.queue}) &&
+          !tree.obstacle(other.queue, other.user, least)) {
+        const auto spots = trial.placer.plan(request_for(other));
+        placed = !spots.empty();
+        if (placed) {
+          if (&other == &entry) starts = time;
+          const Held held = held_at(spots);
+          tree.take(other.queue, other.user, held);
+          auto holdings = place::take_all(cluster, spots, other.job.id.value());
+          const auto takes = length(other);
+          if (takes) ends.emplace(time + *takes, Leaver{&other, held, std::move(holdings)});
+        }
+      }
+      if (!placed) full.emplace(other.shape, other.queue);
+      // Nobody behind it is counted on to get past it.
+      if (!placed && other.reservation) break;
+      next = placed ? waiting.erase(next) : std::next(next);
+    }
+    if (starts || ends.empty()) break;
+    time = ends.begin()->first;
+    while (!ends.empty() && ends.begin()->first == time) {
+      const Leaver& leaver = ends.begin()->second;
+      tree.give_back(leaver.entry->queue, leaver.entry->user, leaver.held);
+      for (const place::HoldingId holding : leaver.holdings) cluster.release(holding);
+      ends.erase(ends.begin());
+    }
+  }
+  return starts;
+}
+
+std::optional<Seconds> Queue::idle_left(model::JobId job, WallTime now) const {
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return std::nullopt;
+  return idle_.left(job, tree_.idle(found->second.queue), now);
+}
+
+std::vector<QueueReport> Queue::queues() const {
+  std::vector<std::uint32_t> waiting(tree_.size());
+  for (const auto& [id, entry] : jobs_) {
+    if (entry.job.state != JobState::kQueued) continue;
+    for (QueueId i = entry.queue; i != QueueTree::root(); i = tree_.parent(i)) ++waiting[i.value()];
+  }
+  std::vector<QueueReport> reports;
+  for (std::uint32_t i = 1; i < tree_.size(); ++i) {
+    const QueueId queue(i);
+    const QueueSettings& settings = tree_.settings(queue);
+    QueueReport report;
+    report.path = settings.path;
+    report.quota = settings.quota;
+    report.may_borrow = settings.may_borrow;
+    report.most_share = settings.most_share;
+    report.weight = settings.weight;
+    report.held = tree_.held(queue);
+    const std::uint64_t promised = settings.quota.share.value_or(Share(0)).thousandths();
+    report.borrowed = report.held.share > promised ? report.held.share - promised : 0;
+    report.waiting = waiting[i];
+    report.used_gpu_hours = shares_.used(queue) / Share::kWhole / 3'600;
+    report.score = shares_.score(tree_, queue);
+    reports.push_back(std::move(report));
+  }
+  std::ranges::sort(reports, {}, &QueueReport::path);
+  return reports;
+}
+
+std::vector<UserReport> Queue::users() const {
+  std::vector<UserReport> reports;
+  reports.reserve(tree_.users());
+  for (std::uint32_t i = 0; i < tree_.users(); ++i) {
+    reports.push_back(
+        {tree_.user_name(UserId(i)), tree_.most(UserId(i)), tree_.held_by(UserId(i))});
+  }
+  std::ranges::sort(reports, {}, &UserReport::name);
+  return reports;
+}
+
+}  // namespace divvy::jobs

@@ -1,0 +1,329 @@
+#include "jobs/queue.h"
+
+#include <gtest/gtest.h>
+
+#include "jobs/testing.h"
+
+namespace divvy::jobs {
+namespace {
+
+using model::JobId;
+using model::JobState;
+using model::StopReason;
+using testing::Desk;
+using testing::fleet;
+using testing::only;
+using testing::spec;
+using testing::started;
+
+TEST(Queue, AJobThatFitsStartsAndEnds) {
+  Desk desk;
+  model::JobSpec job = spec(300);
+  job.name = "train";
+  const JobId id = desk.submit(job);
+  const auto decisions = desk.pass();
+  const auto starts = only<Start>(decisions);
+  ASSERT_EQ(starts.size(), 1u);
+  EXPECT_EQ(starts[0].attempt, 1u);
+  ASSERT_EQ(starts[0].members.size(), 1u);
+  EXPECT_EQ(starts[0].members[0].node, "node0");
+  EXPECT_EQ(starts[0].members[0].slices[0].share(), Share(300));
+  EXPECT_EQ(desk.state(id), JobState::kStarting);
+  desk.begin(starts[0]);
+  EXPECT_EQ(desk.state(id), JobState::kRunning);
+  desk.wait(5);
+  desk.end(id);
+  EXPECT_EQ(desk.state(id), JobState::kSucceeded);
+  EXPECT_EQ(desk.job(id).history.back().reason, "ended with exit code 0");
+  EXPECT_TRUE(desk.pass().empty());
+}
+
+TEST(Queue, EveryChangeIsNamedOnceSoThatItCanBeWrittenDown) {
+  Desk desk;
+  const JobId id = desk.submit(spec(300));
+  EXPECT_EQ(desk.queue().take_changes(), std::vector<JobId>{id});
+  EXPECT_TRUE(desk.queue().take_changes().empty());
+  desk.run();
+  EXPECT_EQ(desk.queue().take_changes(), std::vector<JobId>{id});
+  desk.end(id);
+  EXPECT_EQ(desk.queue().take_changes(), std::vector<JobId>{id});
+  desk.queue().forget(id);
+  EXPECT_EQ(desk.queue().find(id), nullptr);
+}
+
+TEST(Queue, AGangStartsTogetherOrNotAtAll) {
+  Desk desk({}, fleet(2, 2));
+  const JobId small = desk.submit(spec(1000));
+  const JobId gang = desk.submit(spec(1000, 4));
+  EXPECT_EQ(started(desk.run()), std::vector<JobId>{small});
+  desk.end(small);
+  const auto starts = only<Start>(desk.pass());
+  ASSERT_EQ(starts.size(), 1u);
+  ASSERT_EQ(starts[0].members.size(), 4u);
+  EXPECT_EQ(starts[0].members[0].node, starts[0].members[1].node) << "ranks go node by node";
+  desk.queue().member_started(gang, 1, 0, desk.now());
+  EXPECT_EQ(desk.state(gang), JobState::kStarting);
+  desk.begin(starts[0]);
+  EXPECT_EQ(desk.state(gang), JobState::kRunning);
+  desk.queue().member_ended(gang, 1, 2, {desk.now(), 0, 0, ""}, desk.now());
+  EXPECT_EQ(desk.state(gang), JobState::kRunning) << "three are still at work";
+  desk.end(gang);
+  EXPECT_EQ(desk.state(gang), JobState::kSucceeded);
+}
+
+TEST(Queue, AnElasticJobTakesWhatThereIs) {
+  Desk desk({}, fleet(1, 3));
+  model::JobSpec job = spec(1000, 8);
+  job.least_members = 2;
+  const JobId id = desk.submit(job);
+  desk.run();
+  EXPECT_EQ(desk.job(id).members.size(), 3u);
+}
+
+TEST(Queue, AnElasticJobTakesWhatItsQueueMayHold) {
+  Settings settings;
+  settings.queues = {testing::queue("small", 2000, false)};
+  Desk desk(settings, fleet(1, 8));
+  model::JobSpec job = spec(1000, 8);
+  job.least_members = 1;
+  const JobId id = desk.submit_to("small", job);
+  desk.run();
+  EXPECT_EQ(desk.job(id).members.size(), 2u);
+}
+
+TEST(Queue, WhenOneMemberFailsTheOthersAreStopped) {
+  Desk desk({}, fleet(1, 4));
+  const JobId id = desk.submit(spec(1000, 3));
+  desk.run();
+  desk.queue().member_ended(id, 1, 1, {desk.now(), 3, 0, ""}, desk.now());
+  EXPECT_EQ(desk.state(id), JobState::kStopping);
+  const auto stops = only<Stop>(desk.pass());
+  ASSERT_EQ(stops.size(), 1u);
+  EXPECT_EQ(stops[0].reason, StopReason::kMemberFailed);
+  EXPECT_EQ(stops[0].text, "rank 1 ended with exit code 3");
+  EXPECT_TRUE(desk.pass().empty()) << "stopped once";
+  desk.end(id, 0, 15);
+  EXPECT_EQ(desk.state(id), JobState::kFailed);
+  EXPECT_EQ(desk.job(id).history.back().reason, "rank 1 ended with exit code 3");
+}
+
+TEST(Queue, AWaitingJobIsCancelledAtOnceARunningOneIsStopped) {
+  Desk desk;
+  const JobId running = desk.submit(spec(4000));
+  const JobId waiting = desk.submit(spec(4000));
+  desk.run();
+  EXPECT_TRUE(desk.queue().cancel(waiting, "ada", desk.now()).has_value());
+  EXPECT_EQ(desk.state(waiting), JobState::kCancelled);
+  EXPECT_TRUE(desk.queue().cancel(running, "ada", desk.now()).has_value());
+  EXPECT_TRUE(desk.queue().cancel(running, "ada", desk.now()).has_value());
+  const auto stops = only<Stop>(desk.pass());
+  ASSERT_EQ(stops.size(), 1u);
+  EXPECT_EQ(stops[0].grace, Seconds(30));
+  EXPECT_EQ(stops[0].text, "cancelled by ada");
+  desk.end(running, 0, 15);
+  EXPECT_EQ(desk.state(running), JobState::kCancelled);
+  EXPECT_FALSE(desk.queue().cancel(running, "ada", desk.now()).has_value());
+  EXPECT_FALSE(desk.queue().cancel(JobId(99), "ada", desk.now()).has_value());
+}
+
+TEST(Queue, WhatEndedBeforeItCouldBeStoppedIsNotStopped) {
+  Desk desk;
+  const JobId id = desk.submit(spec(1000));
+  desk.run();
+  const WallTime ended = desk.now();
+  desk.wait(1);
+  ASSERT_TRUE(desk.queue().cancel(id, "ada", desk.now()).has_value());
+  desk.queue().member_ended(id, 1, 0, {ended, 0, 0, ""}, desk.now());
+  EXPECT_EQ(desk.state(id), JobState::kSucceeded);
+  EXPECT_TRUE(desk.pass().empty());
+}
+
+TEST(Queue, ASuspendedJobGoesOnWhenItIsResumed) {
+  Desk desk;
+  const JobId id = desk.submit(spec(1000));
+  ASSERT_TRUE(desk.queue().suspend(id, "ada", desk.now()).has_value());
+  EXPECT_TRUE(desk.run().empty());
+  EXPECT_FALSE(desk.queue().suspend(id, "ada", desk.now()).has_value());
+  ASSERT_TRUE(desk.queue().resume(id, "ada", desk.now()).has_value());
+  EXPECT_FALSE(desk.queue().resume(id, "ada", desk.now()).has_value());
+  EXPECT_EQ(started(desk.run()), std::vector<JobId>{id});
+  ASSERT_TRUE(desk.queue().suspend(id, "bob", desk.now()).has_value());
+  EXPECT_EQ(only<Stop>(desk.pass())[0].reason, StopReason::kSuspended);
+  desk.end(id, 0, 15);
+  EXPECT_EQ(desk.state(id), JobState::kSuspended);
+  ASSERT_TRUE(desk.queue().resume(id, "ada", desk.now()).has_value());
+  EXPECT_EQ(only<Start>(desk.run())[0].attempt, 2u);
+}
+
+TEST(Queue, TimeIsLimited) {
+  Desk desk;
+  model::JobSpec job = spec(1000);
+  job.time_limit = Seconds(60);
+  job.grace = Seconds(5);
+  const JobId id = desk.submit(job);
+  desk.run();
+  EXPECT_EQ(desk.queue().next_pass(desk.now()), desk.now() + Seconds(60));
+  desk.wait(59);
+  EXPECT_TRUE(desk.pass().empty());
+  desk.wait(1);
+  const auto stops = only<Stop>(desk.pass());
+  ASSERT_EQ(stops.size(), 1u);
+  EXPECT_EQ(stops[0].reason, StopReason::kTimeLimit);
+  EXPECT_EQ(stops[0].grace, Seconds(5));
+  desk.end(id, 0, 9);
+  EXPECT_EQ(desk.state(id), JobState::kFailed);
+}
+
+TEST(Queue, WhoIsOnAGpuThatFailedIsStoppedAndStartsElsewhere) {
+  Fleet gpus = fleet(2, 1);
+  Desk desk({}, gpus);
+  const JobId id = desk.submit(spec(1000));
+  desk.run();
+  FleetNode& node = gpus.nodes[desk.job(id).members[0].node == "node0" ? 0 : 1];
+  node.gpus[0].lost = true;
+  node.gpus[0].resting = "XID 79";
+  desk.set_fleet(gpus);
+  const auto stops = only<Stop>(desk.pass());
+  ASSERT_EQ(stops.size(), 1u);
+  EXPECT_EQ(stops[0].reason, StopReason::kPlaceLost);
+  desk.end(id, 0, 9);
+  EXPECT_EQ(desk.job(id).failures, 0u) << "that is not its fault";
+  desk.run();
+  EXPECT_EQ(desk.state(id), JobState::kRunning);
+  EXPECT_NE(desk.job(id).members[0].node, node.name);
+}
+
+TEST(Queue, AStartThatWasRefusedIsTriedAgainAndDoesNotCount) {
+  Desk desk;
+  const JobId id = desk.submit(spec(1000));
+  const auto start = only<Start>(desk.pass()).at(0);
+  desk.queue().start_refused(id, start.attempt, "somebody was faster", desk.now());
+  EXPECT_EQ(desk.state(id), JobState::kQueued);
+  EXPECT_EQ(desk.job(id).failures, 0u);
+  EXPECT_TRUE(desk.pass().empty());
+  desk.wait(5);
+  EXPECT_EQ(only<Start>(desk.pass()).at(0).attempt, 2u);
+  desk.queue().start_refused(id, 2, "somebody was faster", desk.now());
+  EXPECT_EQ(desk.job(id).not_before, desk.now() + Seconds(10)) << "less and less often";
+  desk.wait(10);
+  EXPECT_EQ(only<Start>(desk.pass()).at(0).attempt, 3u);
+  desk.queue().start_failed(id, 1, "news of an older attempt", desk.now());
+  EXPECT_EQ(desk.state(id), JobState::kStarting);
+  desk.queue().start_failed(id, 3, "no such image", desk.now());
+  EXPECT_EQ(desk.state(id), JobState::kFailed);
+}
+
+TEST(Queue, ALargeJobIsNotStarvedBySmallOnes) {
+  Desk desk({}, fleet(1, 2));
+  const JobId first = desk.submit(spec(1000));
+  desk.run();
+  const JobId large = desk.submit(spec(2000));
+  desk.submit(spec(1000));
+  EXPECT_TRUE(desk.run().empty()) << "the free GPU is kept for the large one";
+  desk.end(first);
+  EXPECT_EQ(started(desk.run()), std::vector<JobId>{large});
+}
+
+TEST(Queue, AShortJobMayGoBeforeALargeOneIfThatDelaysNobody) {
+  Desk desk({}, fleet(1, 2));
+  model::JobSpec first = spec(1000);
+  first.expected = Seconds(100);
+  desk.submit(first);
+  desk.run();
+  desk.submit(spec(2000));
+  model::JobSpec longer = spec(1000);
+  longer.expected = Seconds(101);
+  desk.submit(longer);
+  model::JobSpec shorter = spec(1000);
+  shorter.expected = Seconds(100);
+  const JobId fits = desk.submit(shorter);
+  EXPECT_EQ(started(desk.run()), std::vector<JobId>{fits});
+}
+
+TEST(Queue, UsersOfOneQueueTakeTurns) {
+  Desk desk({}, fleet(1, 4));
+  std::vector<JobId> ada;
+  std::vector<JobId> bob;
+  ada.reserve(4);
+  bob.reserve(4);
+  for (int i = 0; i < 4; ++i) ada.push_back(desk.submit(spec(1000), "ada"));
+  for (int i = 0; i < 4; ++i) bob.push_back(desk.submit(spec(1000), "bob"));
+  EXPECT_EQ(started(desk.run()), (std::vector<JobId>{ada[0], bob[0], ada[1], bob[1]}));
+}
+
+TEST(Queue, AJobNobodyCouldEverStartIsRefused) {
+  Settings settings;
+  settings.queues = {testing::queue("small", 1000, false)};
+  settings.queues[0].highest_priority = 0;
+  Fleet gpus = fleet(1, 4);
+  gpus.smallest_slice = mib(256);
+  Desk desk(settings, gpus);
+  const auto refused = [&desk](const model::JobSpec& job, const std::string& queue) {
+    model::JobSpec copy = job;
+    copy.queue = queue;
+    const Status status = desk.queue().check(copy, "ada");
+    return status ? std::string() : status.error().message;
+  };
+  EXPECT_EQ(refused(spec(300), "defualt"),
+            "queue: there is no queue defualt; did you mean default?");
+  EXPECT_EQ(refused(spec(2000), "small"),
+            "request: queue small may have at most 1 GPU at one time");
+  model::JobSpec urgent = spec(300);
+  urgent.priority = 1;
+  EXPECT_EQ(refused(urgent, "small"), "priority: 1 is above the 0 that queue small allows");
+  EXPECT_EQ(refused(spec(1), "default"),
+            "request: 102.4 MiB of GPU memory is too little for any program; ask for at least "
+            "256.0 MiB");
+  EXPECT_TRUE(refused(spec(17'000), "default").starts_with("request: one member asks for 17"));
+  model::JobSpec after = spec(300);
+  after.after = {{JobId(77)}};
+  EXPECT_EQ(refused(after, "default"), "after[0].job: there is no job 77 to wait for");
+  const FinishedJob done{JobId(77), std::nullopt, JobState::kSucceeded};
+  EXPECT_TRUE(desk.queue().check(after, "ada", {&done, 1}).has_value());
+}
+
+TEST(Queue, ComesBackAfterACrashWithEverythingInItsPlace) {
+  Desk desk({}, fleet(1, 2));
+  const JobId running = desk.submit(spec(1000));
+  const JobId stopping = desk.submit(spec(1000));
+  const JobId waiting = desk.submit(spec(1000));
+  desk.run();
+  desk.wait(10);
+  ASSERT_TRUE(desk.queue().cancel(stopping, "ada", desk.now()).has_value());
+  (void)desk.pass();
+
+  Desk again({}, fleet(1, 2));
+  again.wait(20);
+  std::vector<model::Job> jobs{desk.job(running), desk.job(stopping), desk.job(waiting)};
+  ASSERT_TRUE(again.queue().restore(jobs, desk.queue().usage(), {}, again.now()).has_value());
+  const auto decisions = again.pass();
+  ASSERT_EQ(decisions.size(), 1u) << "no place is given out twice";
+  const Stop stop = only<Stop>(decisions).at(0);
+  EXPECT_EQ(stop.job, stopping);
+  EXPECT_EQ(stop.grace, Seconds(20)) << "ten seconds of its grace are over";
+  again.end(stopping, 0, 9);
+  EXPECT_EQ(again.state(stopping), JobState::kCancelled);
+  EXPECT_EQ(started(again.run()), std::vector<JobId>{waiting});
+  again.end(running);
+  EXPECT_EQ(again.state(running), JobState::kSucceeded);
+  EXPECT_FALSE(again.queue().restore({desk.job(running)}, {}, {}, again.now()).has_value());
+}
+
+TEST(Queue, OtherSettingsApplyToJobsThatAreThere) {
+  Desk desk({}, fleet(1, 4));
+  const JobId one = desk.submit(spec(1000));
+  desk.run();
+  Settings settings;
+  settings.queues = {testing::queue("default", 1000, false)};
+  settings.policy = "bestfit";
+  ASSERT_TRUE(desk.queue().set_settings(settings).has_value());
+  const JobId two = desk.submit(spec(1000));
+  EXPECT_TRUE(desk.run().empty());
+  desk.end(one);
+  EXPECT_EQ(started(desk.run()), std::vector<JobId>{two});
+  settings.half_life = Seconds(0);
+  EXPECT_FALSE(desk.queue().set_settings(settings).has_value());
+}
+
+}  // namespace
+}  // namespace divvy::jobs

@@ -1,0 +1,236 @@
+// Jobs that wait: for others, after failures, for quota, for a place; and what is said about it.
+#include <gtest/gtest.h>
+
+#include "jobs/array.h"
+#include "jobs/queue.h"
+#include "jobs/testing.h"
+
+namespace divvy::jobs {
+namespace {
+
+using model::JobId;
+using model::JobState;
+using testing::Desk;
+using testing::fleet;
+using testing::only;
+using testing::spec;
+using testing::started;
+
+model::JobSpec after(JobId job, model::DependencyKind kind = model::DependencyKind::kSucceeded) {
+  model::JobSpec result = spec(1000);
+  result.after = {{job, kind}};
+  return result;
+}
+
+TEST(Waiting, AJobStartsAfterTheOneItWaitsFor) {
+  Desk desk;
+  const JobId first = desk.submit(spec(1000));
+  const JobId second = desk.submit(after(first));
+  EXPECT_EQ(started(desk.run()), std::vector<JobId>{first});
+  const WaitReport report = desk.queue().explain(second, desk.now());
+  EXPECT_EQ(report.kind, WaitKind::kDependency);
+  EXPECT_EQ(report.text, "it waits for job 1 to succeed, which is running");
+  EXPECT_FALSE(report.place.has_value());
+  desk.end(first);
+  EXPECT_EQ(started(desk.run()), std::vector<JobId>{second});
+}
+
+TEST(Waiting, WhatCanNoLongerHappenCancelsAllWhoWaitForIt) {
+  Desk desk;
+  const JobId first = desk.submit(spec(1000));
+  const JobId second = desk.submit(after(first));
+  const JobId third = desk.submit(after(second));
+  const JobId cleanup = desk.submit(after(first, model::DependencyKind::kEnded));
+  desk.run();
+  desk.end(first, 1);
+  const auto decisions = desk.run();
+  const auto cancels = only<Cancel>(decisions);
+  ASSERT_EQ(cancels.size(), 2u);
+  EXPECT_EQ(cancels[0].job, second);
+  EXPECT_EQ(cancels[0].text, "it waited for job 1 to succeed, which can no longer happen");
+  EXPECT_EQ(cancels[1].job, third);
+  EXPECT_EQ(desk.state(third), JobState::kCancelled);
+  EXPECT_EQ(started(decisions), std::vector<JobId>{cleanup});
+}
+
+TEST(Waiting, AFailureIsTriedAgainAfterAPauseThatDoubles) {
+  Desk desk;
+  model::JobSpec job = spec(1000);
+  job.retry = {2, Seconds(10), Seconds(600)};
+  const JobId id = desk.submit(job);
+  desk.run();
+  desk.end(id, 7);
+  EXPECT_EQ(desk.state(id), JobState::kQueued);
+  EXPECT_EQ(desk.job(id).history.back().reason,
+            "ended with exit code 7; tried again in 10 s (1 of 2 retries)");
+  EXPECT_TRUE(desk.run().empty());
+  EXPECT_EQ(desk.queue().next_pass(desk.now()), desk.now() + Seconds(10));
+  const WaitReport report = desk.queue().explain(id, desk.now());
+  EXPECT_EQ(report.kind, WaitKind::kBackOff);
+  EXPECT_EQ(report.text, "it is tried again after 1 failure; best guess: it starts in 10 s");
+  desk.wait(10);
+  desk.run();
+  desk.end(id, 7);
+  EXPECT_EQ(desk.job(id).not_before, desk.now() + Seconds(20));
+  desk.wait(20);
+  desk.run();
+  desk.end(id, 7);
+  EXPECT_EQ(desk.state(id), JobState::kFailed);
+  EXPECT_EQ(desk.job(id).history.back().reason, "ended with exit code 7; it was tried 3 times");
+}
+
+TEST(Waiting, AnArrayRunsSoManyTasksAtOnce) {
+  Desk desk({}, fleet(1, 8));
+  model::JobSpec job = spec(1000);
+  job.array = model::ArraySpec{0, 4, 1, 2};
+  for (model::Job& task : expand(JobId(10), "ada", job, desk.now())) {
+    desk.queue().submit(std::move(task), desk.now());
+  }
+  EXPECT_EQ(started(desk.run()), (std::vector<JobId>{JobId(10), JobId(11)}));
+  EXPECT_EQ(desk.queue().explain(JobId(12), desk.now()).kind, WaitKind::kArray);
+  EXPECT_TRUE(desk.run().empty());
+  desk.end(JobId(10));
+  EXPECT_EQ(started(desk.run()), std::vector<JobId>{JobId(12)});
+}
+
+TEST(Waiting, QuotaIsNamed) {
+  Settings settings;
+  settings.queues = {testing::queue("small", 1000, false)};
+  Desk desk(settings);
+  desk.submit_to("small", spec(600));
+  const JobId second = desk.submit_to("small", spec(600));
+  desk.run();
+  const WaitReport report = desk.queue().explain(second, desk.now());
+  EXPECT_EQ(report.kind, WaitKind::kQuota);
+  EXPECT_EQ(
+      report.text,
+      "queue small holds 0.6 of the 1 GPU of its quota, and it may not borrow; it starts when "
+      "a job of that queue ends");
+  EXPECT_EQ(report.place, 1u);
+}
+
+TEST(Waiting, MemoryCountsWhenTheGpuIsChosen) {
+  Settings settings;
+  settings.users = {{"ada", {{}, gib(150), {}}, 1}};
+  Desk desk(settings);
+  desk.submit(spec(1000));
+  const JobId second = desk.submit(spec(1000));
+  EXPECT_EQ(started(desk.run()).size(), 1u) << "each GPU has 100 GiB";
+  EXPECT_EQ(desk.queue().explain(second, desk.now()).kind, WaitKind::kQuota);
+}
+
+TEST(Waiting, AFullFleetIsExplainedWithPlaceAndGuess) {
+  Desk desk({}, fleet(1, 1));
+  model::JobSpec first = spec(1000);
+  first.expected = Seconds(100);
+  desk.submit(first);
+  desk.run();
+  const JobId second = desk.submit(first);
+  const JobId third = desk.submit(first);
+  desk.run();
+  desk.wait(40);
+  const WaitReport two = desk.queue().explain(second, desk.now());
+  EXPECT_EQ(two.kind, WaitKind::kFull);
+  EXPECT_EQ(two.place, 1u);
+  EXPECT_EQ(two.in_line, 2u);
+  EXPECT_EQ(two.starts, desk.now() + Seconds(60));
+  EXPECT_NE(two.details.find("node0"), std::string::npos);
+  const WaitReport three = desk.queue().explain(third, desk.now());
+  EXPECT_EQ(three.place, 2u);
+  EXPECT_EQ(three.starts, desk.now() + Seconds(160)) << "it has to wait for both";
+}
+
+TEST(Waiting, TheGuessLearnsFromWhatJobsTook) {
+  Desk desk({}, fleet(1, 1));
+  const JobId first = desk.submit(spec(1000));
+  desk.run();
+  const JobId second = desk.submit(spec(1000));
+  EXPECT_FALSE(desk.queue().explain(second, desk.now()).starts.has_value());
+  desk.wait(50);
+  desk.end(first);
+  desk.run();
+  const JobId third = desk.submit(spec(1000));
+  EXPECT_EQ(desk.queue().explain(third, desk.now()).starts, desk.now() + Seconds(51));
+}
+
+TEST(Waiting, WhatCanNeverStartIsSaid) {
+  Desk desk({}, fleet(1, 2));
+  const JobId id = desk.submit(spec(3000));
+  desk.run();
+  const WaitReport report = desk.queue().explain(id, desk.now());
+  EXPECT_EQ(report.kind, WaitKind::kNever);
+  EXPECT_NE(report.text.find("never"), std::string::npos);
+}
+
+TEST(Waiting, BehindAReservationIsSaid) {
+  Desk desk({}, fleet(1, 2));
+  desk.submit(spec(1000));
+  desk.run();
+  model::JobSpec large = spec(2000);
+  large.name = "large";
+  desk.submit(large);
+  const JobId small = desk.submit(spec(1000));
+  desk.run();
+  const WaitReport report = desk.queue().explain(small, desk.now());
+  EXPECT_EQ(report.kind, WaitKind::kReservation);
+  EXPECT_EQ(report.text, "large (2) was before it and waits for these GPUs");
+}
+
+TEST(Waiting, SuspendedRunningAndUnknownAreToldApart) {
+  Desk desk;
+  const JobId id = desk.submit(spec(1000));
+  EXPECT_EQ(desk.queue().explain(id, desk.now()).kind, WaitKind::kNext);
+  ASSERT_TRUE(desk.queue().suspend(id, "ada", desk.now()).has_value());
+  EXPECT_EQ(desk.queue().explain(id, desk.now()).text,
+            "it is suspended; divvy resume 1 lets it go on");
+  ASSERT_TRUE(desk.queue().resume(id, "ada", desk.now()).has_value());
+  desk.run();
+  EXPECT_EQ(desk.queue().explain(id, desk.now()).text, "it does not wait: it is running");
+  EXPECT_EQ(desk.queue().explain(JobId(99), desk.now()).kind, WaitKind::kNothing);
+}
+
+TEST(Waiting, IdleJobsAreWarnedShownAndEnded) {
+  Settings settings;
+  settings.idle = {Seconds(600), Seconds(120)};
+  Desk desk(settings);
+  const JobId id = desk.submit(spec(1000));
+  desk.run();
+  desk.wait(300);
+  desk.queue().used(id, desk.now());
+  EXPECT_EQ(desk.queue().next_pass(desk.now()), desk.now() + Seconds(480));
+  desk.wait(480);
+  const auto warnings = only<Warn>(desk.pass());
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0].left, Seconds(120));
+  EXPECT_EQ(warnings[0].text,
+            "job 1 holds a GPU and does not use it; it is ended in about 2 min unless it does");
+  desk.wait(50);
+  EXPECT_EQ(desk.queue().idle_left(id, desk.now()), Seconds(70));
+  EXPECT_TRUE(desk.pass().empty()) << "warned once";
+  desk.wait(70);
+  const auto stops = only<Stop>(desk.pass());
+  ASSERT_EQ(stops.size(), 1u);
+  EXPECT_EQ(stops[0].reason, model::StopReason::kIdle);
+  desk.end(id, 0, 15);
+  EXPECT_EQ(desk.state(id), JobState::kFailed);
+}
+
+TEST(Waiting, QueuesAndUsersAreReported) {
+  Settings settings;
+  settings.queues = {testing::queue("a", 1000)};
+  Desk desk(settings);
+  desk.submit_to("a", spec(1000));
+  desk.submit_to("a", spec(1000));
+  desk.submit_to("a", spec(4000));
+  desk.run();
+  const auto queues = desk.queue().queues();
+  ASSERT_EQ(queues.size(), 2u);
+  EXPECT_EQ(queues[0].path, "a");
+  EXPECT_EQ(queues[0].held, (Held{2000, 2 * gib(100).count(), 2}));
+  EXPECT_EQ(queues[0].borrowed, 1000u);
+  EXPECT_EQ(queues[0].waiting, 1u);
+  EXPECT_EQ(desk.queue().users().at(0).name, "ada");
+}
+
+}  // namespace
+}  // namespace divvy::jobs

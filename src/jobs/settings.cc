@@ -1,0 +1,84 @@
+#include "jobs/settings.h"
+
+#include <set>
+
+#include "base/text.h"
+#include "place/policy.h"
+
+namespace divvy::jobs {
+namespace {
+
+constexpr std::uint32_t kHighestWeight = 1'000'000;
+constexpr Seconds kShortestHalfLife{60};
+constexpr Seconds kLongestTime{std::chrono::days(3660)};
+
+Status check_idle(const std::string& where, const IdlePolicy& idle) {
+  if (idle.after < Seconds(0) || idle.after > kLongestTime) {
+    return err(ErrorCode::kOutOfRange, "{}.after: {} s is impossible", where, idle.after.count());
+  }
+  if (idle.warning < Seconds(0) || idle.warning > idle.after) {
+    return err(ErrorCode::kOutOfRange,
+               "{}.warning: a warning {} s before the end does not fit into {} s", where,
+               idle.warning.count(), idle.after.count());
+  }
+  return {};
+}
+
+Status check_weight(const std::string& where, std::uint32_t weight) {
+  if (weight >= 1 && weight <= kHighestWeight) return {};
+  return err(ErrorCode::kOutOfRange, "{}.weight: {} is outside of 1 to {}", where, weight,
+             kHighestWeight);
+}
+
+Status check_queue(const QueueSettings& queue) {
+  DIVVY_CHECK_OK(with_context(model::check_queue_path(queue.path), "queues"));
+  const std::string where = "queues." + queue.path;
+  DIVVY_CHECK_OK(check_weight(where, queue.weight));
+  if (queue.most_share && queue.quota.share && *queue.most_share < *queue.quota.share) {
+    return err(ErrorCode::kInvalidArgument, "{}.most_share: {} is less than its quota of {}", where,
+               *queue.most_share, *queue.quota.share);
+  }
+  if (queue.idle) return check_idle(where + ".idle", *queue.idle);
+  return {};
+}
+
+}  // namespace
+
+Status check(const Settings& settings) {
+  std::set<std::string_view> paths;
+  for (const QueueSettings& queue : settings.queues) {
+    DIVVY_CHECK_OK(check_queue(queue));
+    if (!paths.insert(queue.path).second) {
+      return err(ErrorCode::kAlreadyExists, "queues.{}: it is there twice", queue.path);
+    }
+  }
+  std::set<std::string_view> users;
+  for (const UserSettings& user : settings.users) {
+    const std::string where = "users." + escape_for_terminal(user.name);
+    DIVVY_CHECK_OK(check_weight(where, user.weight));
+    if (!users.insert(user.name).second) {
+      return err(ErrorCode::kAlreadyExists, "{}: it is there twice", where);
+    }
+  }
+  if (settings.half_life < kShortestHalfLife || settings.half_life > kLongestTime) {
+    return err(ErrorCode::kOutOfRange, "half_life: {} s is outside of {} s to {} s",
+               settings.half_life.count(), kShortestHalfLife.count(), kLongestTime.count());
+  }
+  DIVVY_CHECK_OK(with_context(place::make_policy(settings.policy), "policy"));
+  return check_idle("idle", settings.idle);
+}
+
+std::string describe(const Quota& quota) {
+  std::vector<std::string> parts;
+  if (quota.share) parts.push_back(fmt::format("{} GPU", *quota.share));
+  if (quota.memory) parts.push_back(fmt::format("{} of GPU memory", humanize(*quota.memory)));
+  if (quota.jobs)
+    parts.push_back(fmt::format("{} job{}", *quota.jobs, *quota.jobs == 1 ? "" : "s"));
+  if (parts.empty()) return "nothing";
+  if (parts.size() == 1) return parts.front();
+  const std::string last = parts.back();
+  parts.pop_back();
+  return fmt::format("{} and {}", fmt::join(parts, ", "), last);
+}
+
+}  // namespace divvy::jobs

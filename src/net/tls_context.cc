@@ -1,0 +1,68 @@
+#include "net/tls_context.h"
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <sys/stat.h>
+
+namespace divvy::net {
+namespace {
+
+namespace ssl = boost::asio::ssl;
+
+std::shared_ptr<ssl::context> new_context(ssl::context::method method) {
+  auto context = std::make_shared<ssl::context>(method);
+  SSL_CTX* native = context->native_handle();
+  SSL_CTX_set_min_proto_version(native, TLS1_2_VERSION);
+  SSL_CTX_set_options(native, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+  // Of TLS 1.2 what is still sound; 1.3 has nothing else.
+  SSL_CTX_set_cipher_list(native, "ECDHE+AESGCM:ECDHE+CHACHA20");
+  return context;
+}
+
+Error refused(const std::filesystem::path& file, std::string_view what,
+              const boost::system::error_code& code) {
+  return {ErrorCode::kInvalidArgument,
+          fmt::format("{} {}: {}", file.string(), what, code.message())};
+}
+
+Status check_key_mode(const std::filesystem::path& key) {
+  struct stat status{};
+  if (::stat(key.c_str(), &status) != 0 || (status.st_mode & 077U) == 0) return {};
+  return err(ErrorCode::kPermissionDenied,
+             "{} is a private key that others may read; chmod 600 it, and take a new one if "
+             "somebody has",
+             key.string());
+}
+
+}  // namespace
+
+Result<std::shared_ptr<ssl::context>> server_context(const TlsIdentity& identity) {
+  DIVVY_CHECK_OK(check_key_mode(identity.key));
+  auto context = new_context(ssl::context::tls_server);
+  boost::system::error_code code;
+  code = context->use_certificate_chain_file(identity.certificate.string(), code);
+  if (code) return err(refused(identity.certificate, "is no certificate", code));
+  code = context->use_private_key_file(identity.key.string(), ssl::context::pem, code);
+  if (code) return err(refused(identity.key, "is no key for this certificate", code));
+  if (SSL_CTX_check_private_key(context->native_handle()) != 1) {
+    return err(ErrorCode::kInvalidArgument, "{} is not the key of the certificate {}",
+               identity.key.string(), identity.certificate.string());
+  }
+  return context;
+}
+
+Result<std::shared_ptr<ssl::context>> client_context(const TlsTrust& trust) {
+  auto context = new_context(ssl::context::tls_client);
+  context->set_verify_mode(ssl::verify_peer);
+  boost::system::error_code code;
+  if (trust.authorities.empty()) {
+    code = context->set_default_verify_paths(code);
+    if (code) return err(refused("the machine", "has no certificate authorities", code));
+  } else {
+    code = context->load_verify_file(trust.authorities.string(), code);
+    if (code) return err(refused(trust.authorities, "has no certificate in it", code));
+  }
+  return context;
+}
+
+}  // namespace divvy::net

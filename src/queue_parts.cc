@@ -1,0 +1,142 @@
+#include "queue_parts.h"
+
+#include <unistd.h>
+
+#include <boost/json.hpp>
+#include <cstdlib>
+
+#include "api/answers.h"
+#include "api/openapi.h"
+#include "base/log.h"
+#include "dispatch/accounts.h"
+#include "driver.h"
+
+namespace divvy {
+namespace {
+
+// Nobody else can reach it.
+bool is_own(const net::TcpAddress& address) {
+  return address.host == "localhost" || address.host == "::1" || address.host.starts_with("127.");
+}
+
+constexpr std::string_view kOpenApi = "/v1/openapi.json";
+
+// Members that are processes find the driver by themselves, except a simulated one.
+run::Environment driver_environment() {
+  if (!wants_simulated_gpus()) return {};
+  run::Environment environment{{"LD_LIBRARY_PATH", simulated_libraries().string()}};
+  for (const char* name : {"DIVVY_SIM_GPUS", "DIVVY_SIM_CONFIG", "DIVVY_SIM_STATE"}) {
+    if (const char* value = std::getenv(name)) environment[name] = value;
+  }
+  return environment;
+}
+
+}  // namespace
+
+QueueHouse::QueueHouse(node::Tenants& tenants, QueueSettings settings)
+    : settings_(std::move(settings)),
+      machine_({.tenants = tenants,
+                .shim = installation() / "lib/divvy/libdivvy.so",
+                .environment = driver_environment()}) {}
+
+QueueHouse::~QueueHouse() {
+  // Its thread calls the bell.
+  dispatcher_.reset();
+}
+
+Result<std::unique_ptr<QueueHouse>> QueueHouse::create(node::Tenants& tenants, Clock& clock,
+                                                       QueueSettings settings) {
+  std::unique_ptr<QueueHouse> house(new QueueHouse(tenants, std::move(settings)));
+  const std::filesystem::path& state = house->settings_.state;
+  DIVVY_TRY(database, store::Database::open(state / "divvy.db"));
+  house->database_ = std::move(database);
+  run::MachineRuntime::Options options;
+  options.members = state / "members";
+  DIVVY_TRY(runtime, run::MachineRuntime::create(std::move(options), clock));
+  house->runtime_ = std::move(runtime);
+  house->people_ = std::make_unique<api::People>(*house->database_, clock, ::geteuid());
+  DIVVY_TRY(dispatcher,
+            dispatch::Dispatcher::create({.database = *house->database_,
+                                          .machine = house->machine_,
+                                          .runtime = *house->runtime_,
+                                          .account = dispatch::accounts_of(*house->database_),
+                                          .clock = clock,
+                                          .settings = house->settings_.queue}));
+  house->dispatcher_ = std::move(dispatcher);
+  house->dispatcher_->on_events([bell = &house->bell_] { bell->ring(); });
+  house->jobs_ = std::make_unique<api::JobRoutes>(api::JobRoutes::Parts{
+      .dispatcher = *house->dispatcher_,
+      .database = *house->database_,
+      .people = *house->people_,
+      .runtime = *house->runtime_,
+      .folder_of = [&runtime = *house->runtime_](
+                       const run::MemberKey& key) { return runtime.folder_of(key); },
+      .clock = clock,
+      .bell = house->bell_});
+  house->people_routes_ = std::make_unique<api::PeopleRoutes>(
+      api::PeopleRoutes::Parts{*house->database_, *house->people_, clock});
+  house->queues_ = std::make_unique<api::QueueRoutes>(
+      api::QueueRoutes::Parts{.dispatcher = *house->dispatcher_,
+                              .database = *house->database_,
+                              .people = *house->people_,
+                              .configured = [home = house.get()] { return home->configured(); }});
+  DIVVY_CHECK_OK(house->queues_->apply());
+  DIVVY_CHECK_OK(house->serve_network());
+  return house;
+}
+
+jobs::Settings QueueHouse::configured() const {
+  const std::lock_guard lock(mutex_);
+  return settings_.queue;
+}
+
+Status QueueHouse::change(const jobs::Settings& queue) {
+  {
+    const std::lock_guard lock(mutex_);
+    settings_.queue = queue;
+  }
+  return queues_->apply();
+}
+
+// Nothing here but what asks who is calling: slices and GPUs are for those on the machine.
+Status QueueHouse::serve_network() {
+  if (settings_.address == "off") return {};
+  net::HttpServerOptions options;
+  DIVVY_TRY(address, net::TcpAddress::parse(settings_.address));
+  const bool tls = !settings_.certificate.empty();
+  if (!tls && !is_own(address)) {
+    return err(ErrorCode::kInvalidArgument,
+               "api.address is {}, which others can reach, so api.certificate and api.key are "
+               "needed: tokens must not cross a network in the clear",
+               settings_.address);
+  }
+  options.network = std::move(address);
+  if (tls) options.tls = net::TlsIdentity{settings_.certificate, settings_.key};
+  options.max_rate = settings_.max_rate;
+  options.max_connections = 256;
+  options.max_per_caller = 32;
+  DIVVY_TRY(server,
+            net::HttpServer::create(options, [this](const auto& request, const auto& caller) {
+              if (handles(request.path)) return handle(request, caller);
+              return api::problem(
+                  Error{ErrorCode::kNotFound, "this is served on the machine itself only"});
+            }));
+  network_ = std::move(server);
+  log_info("API for the network", {{"port", network_->port()}, {"tls", tls}});
+  return {};
+}
+
+bool QueueHouse::handles(const std::string& path) {
+  return path == kOpenApi || api::JobRoutes::handles(path) || api::PeopleRoutes::handles(path) ||
+         api::QueueRoutes::handles(path);
+}
+
+net::HttpResponse QueueHouse::handle(const net::HttpRequest& request,
+                                     const net::Caller& caller) const {
+  if (request.path == kOpenApi) return api::answer(200, api::openapi_document());
+  if (api::JobRoutes::handles(request.path)) return jobs_->handle(request, caller);
+  if (api::PeopleRoutes::handles(request.path)) return people_routes_->handle(request, caller);
+  return queues_->handle(request, caller);
+}
+
+}  // namespace divvy

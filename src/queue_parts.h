@@ -1,0 +1,73 @@
+// The queue of this machine and its API, put together: the store, the runtimes, the dispatcher and
+// their routes. Composition for `divvyd`.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "api/event_bell.h"
+#include "api/job_routes.h"
+#include "api/people.h"
+#include "api/people_routes.h"
+#include "api/queue_routes.h"
+#include "base/clock.h"
+#include "base/result.h"
+#include "dispatch/dispatcher.h"
+#include "dispatch/node_machine.h"
+#include "jobs/settings.h"
+#include "net/http.h"
+#include "node/tenants.h"
+#include "run/machine_runtime.h"
+#include "store/database.h"
+
+namespace divvy {
+
+struct QueueSettings {
+  std::filesystem::path state;
+  jobs::Settings queue;
+  std::string address = "off";  // of the API for the network
+  std::filesystem::path certificate;
+  std::filesystem::path key;
+  std::uint32_t max_rate = 100;
+};
+
+class QueueHouse {
+ public:
+  // Finds again what ran before. `tenants` and `clock` outlive it.
+  [[nodiscard]] static Result<std::unique_ptr<QueueHouse>> create(node::Tenants& tenants,
+                                                                  Clock& clock,
+                                                                  QueueSettings settings);
+  // Members run on.
+  ~QueueHouse();
+  QueueHouse(const QueueHouse&) = delete;
+  QueueHouse& operator=(const QueueHouse&) = delete;
+
+  [[nodiscard]] static bool handles(const std::string& path);
+  // From any thread.
+  [[nodiscard]] net::HttpResponse handle(const net::HttpRequest& request,
+                                         const net::Caller& caller) const;
+  // The rules of a configuration that was read again.
+  [[nodiscard]] Status change(const jobs::Settings& queue);
+
+ private:
+  [[nodiscard]] Status serve_network();
+  [[nodiscard]] jobs::Settings configured() const;
+  QueueHouse(node::Tenants& tenants, QueueSettings settings);
+
+  mutable std::mutex mutex_;  // of settings_.queue
+  QueueSettings settings_;
+  dispatch::NodeMachine machine_;
+  std::unique_ptr<store::Database> database_;
+  std::unique_ptr<run::MachineRuntime> runtime_;
+  std::unique_ptr<api::People> people_;
+  api::EventBell bell_;
+  std::unique_ptr<dispatch::Dispatcher> dispatcher_;
+  std::unique_ptr<api::JobRoutes> jobs_;
+  std::unique_ptr<api::PeopleRoutes> people_routes_;
+  std::unique_ptr<api::QueueRoutes> queues_;
+  std::unique_ptr<net::HttpServer> network_;  // last: it calls all of the above
+};
+
+}  // namespace divvy

@@ -1,0 +1,51 @@
+// Starts one program the way a member's programs are started: as the job's user, in the member's
+// control group, with the given streams, limits and environment and nothing else of ours. For a
+// process with one thread (a shepherd).
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "model/job_spec.h"
+
+namespace divvy::run {
+
+struct ChildPlan {
+  std::vector<std::string>
+      words;  // the program, looked for in PATH of `environment`, and arguments
+  std::map<std::string, std::string> environment;
+  std::string working_directory;  // empty: "/"
+  // Nothing is changed where this process is that user already.
+  uid_t uid = 0;
+  gid_t gid = 0;
+  std::vector<gid_t> groups;
+  std::map<std::string, model::Ulimit> ulimits;
+  std::vector<std::string> cgroup_doors;  // files into which it writes itself
+  int input = -1;                         // -1: /dev/null
+  int output = -1;
+  int error = -1;
+  int terminal = -1;  // instead of the three: the child's end of a terminal, which becomes its own
+  bool dies_with_us = true;
+};
+
+// How a start failed, as a shell would say it.
+struct ChildFailure {
+  int exit_code = 126;  // 127: there is no such program
+  std::string message;
+};
+
+// Returns when the program runs, or could not be made to.
+[[nodiscard]] tl::expected<pid_t, ChildFailure> start_child(const ChildPlan& plan);
+
+// The names that `ulimit -a` and podman have: "nofile", "memlock", ... kInvalidArgument: another
+// one.
+[[nodiscard]] Result<int> ulimit_number(const std::string& name);
+
+// Does this user reach the file? Asked as that user, so that a link or a folder on the way counts.
+[[nodiscard]] bool reachable_by(const ChildPlan& user, const std::string& path);
+
+}  // namespace divvy::run

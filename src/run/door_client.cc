@@ -1,0 +1,116 @@
+#include "run/door_client.h"
+
+#include "run/door_socket.h"
+
+namespace divvy::run {
+namespace {
+
+// A shepherd answers at once, or when it has started a program; podman takes a second.
+constexpr std::chrono::seconds kPatience{60};
+
+Result<DoorPacket> receive(int socket, std::chrono::milliseconds most) {
+  DoorPacket packet = receive_at_door(socket, most);
+  if (packet.outcome == DoorPacket::Outcome::kNothingYet) {
+    return err(ErrorCode::kTimeout, "the shepherd does not answer");
+  }
+  if (packet.outcome == DoorPacket::Outcome::kClosed || !packet.complete) {
+    return err(ErrorCode::kUnavailable, "the shepherd is gone");
+  }
+  return packet;
+}
+
+Error refusal(const DoorAnswer& answer) { return {ErrorCode::kFailedPrecondition, answer.reason}; }
+
+}  // namespace
+
+Result<DoorVisit> DoorVisit::begin(const MemberFolder& folder) {
+  DIVVY_TRY(socket, connect_to_door(folder.fd()));
+  return DoorVisit(std::move(socket));
+}
+
+Result<DoorVisit::Heard> DoorVisit::ask(const DoorRequest& request, const std::vector<int>& fds) {
+  const std::string text = to_message(request);
+  if (text.size() > kMaxDoorMessage) {
+    return err(ErrorCode::kOutOfRange, "the request is longer than {} bytes", kMaxDoorMessage);
+  }
+  if (!send_at_door(socket_.get(), text, fds)) {
+    return err(ErrorCode::kUnavailable, "the shepherd is gone");
+  }
+  for (;;) {
+    DIVVY_TRY(packet, receive(socket_.get(), kPatience));
+    DIVVY_TRY(answer, parse_door_answer(packet.text));
+    if (answer.kind == DoorAnswer::Kind::kRefused) return err(refusal(answer));
+    // What runs already may end at any time, also before a later request is answered.
+    const bool early = answer.kind == DoorAnswer::Kind::kEnded && answer.pid > 0;
+    if (!early) return Heard{std::move(answer), std::move(packet.fds)};
+    end_ = std::move(answer);
+  }
+}
+
+Result<DoorVisit::Heard> DoorVisit::started(const DoorRequest& request,
+                                            const std::vector<int>& fds) {
+  DIVVY_TRY(heard, ask(request, fds));
+  if (heard.answer.kind == DoorAnswer::Kind::kStarted) return heard;
+  return err(heard.answer.exit_code == 127 ? ErrorCode::kNotFound : ErrorCode::kPermissionDenied,
+             "{}", heard.answer.reason);
+}
+
+Status DoorVisit::exec(const ExecRequest& request, const std::vector<int>& streams) {
+  DIVVY_CHECK_OK(started(request, streams));
+  return {};
+}
+
+Result<UniqueFd> DoorVisit::exec_in_terminal(ExecRequest request, TerminalSize size) {
+  request.terminal = size;
+  DIVVY_TRY(heard, started(request, {}));
+  if (heard.fds.size() != 1) return err(ErrorCode::kInternal, "the shepherd sent no terminal");
+  return std::move(heard.fds[0]);
+}
+
+Status DoorVisit::copy(const CopyRequest& request, const std::vector<int>& streams) {
+  DIVVY_CHECK_OK(started(request, streams));
+  return {};
+}
+
+Result<DoorVisit::Attached> DoorVisit::attach() {
+  DIVVY_TRY(heard, started(AttachRequest{}, {}));
+  if (heard.fds.size() < 2) return err(ErrorCode::kInternal, "the shepherd sent no streams");
+  Attached attached{std::move(heard.fds[0]), std::move(heard.fds[1]), std::nullopt};
+  if (heard.fds.size() > 2) attached.input = std::move(heard.fds[2]);
+  return attached;
+}
+
+Status DoorVisit::close_input() {
+  DIVVY_CHECK_OK(ask(CloseInputRequest{}));
+  return {};
+}
+
+Status DoorVisit::signal(int number) {
+  DIVVY_CHECK_OK(ask(SignalRequest{number}));
+  return {};
+}
+
+Result<std::optional<DoorAnswer>> DoorVisit::ended(std::chrono::milliseconds most) {
+  if (end_) return end_;
+  auto packet = receive(socket_.get(), most);
+  if (!packet && packet.error().code == ErrorCode::kTimeout) return std::optional<DoorAnswer>();
+  if (!packet) return err(packet.error());
+  DIVVY_TRY(answer, parse_door_answer(packet->text));
+  if (answer.kind == DoorAnswer::Kind::kRefused) return err(refusal(answer));
+  end_ = std::move(answer);
+  return end_;
+}
+
+Status ask_at_door(const MemberFolder& folder, const DoorRequest& request,
+                   std::chrono::milliseconds most) {
+  DIVVY_TRY(socket, connect_to_door(folder.fd()));
+  if (!send_at_door(socket.get(), to_message(request))) {
+    return err(ErrorCode::kUnavailable, "the shepherd is gone");
+  }
+  DIVVY_TRY(packet, receive(socket.get(), most));
+  DIVVY_TRY(answer, parse_door_answer(packet.text));
+  if (answer.kind == DoorAnswer::Kind::kRefused) return err(refusal(answer));
+  return {};
+}
+
+}  // namespace divvy::run

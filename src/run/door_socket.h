@@ -1,0 +1,40 @@
+// The Unix socket in a member's folder: packets that may carry descriptors. Only the member's user,
+// root and whoever the shepherd is get past the door. Callable from any thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace divvy::run {
+
+// In the folder that `folder` is open on, however long its path is. It belongs to `owner`.
+[[nodiscard]] Result<UniqueFd> listen_at_door(int folder, uid_t owner, gid_t group);
+// The next who knocks, if the kernel says that it is `owner`, root or our own user; others are hung
+// up on. Does not wait.
+[[nodiscard]] UniqueFd accept_at_door(int listener, uid_t owner);
+// kUnavailable: nobody is there.
+[[nodiscard]] Result<UniqueFd> connect_to_door(int folder);
+
+struct DoorPacket {
+  enum class Outcome { kReceived, kNothingYet, kClosed };
+  Outcome outcome = Outcome::kNothingYet;
+  std::string text;
+  std::vector<UniqueFd> fds;
+  bool complete = true;  // false: longer, or with more descriptors, than anybody may send
+};
+// Does not wait.
+[[nodiscard]] DoorPacket receive_at_door(int socket);
+// Waits at most so long.
+[[nodiscard]] DoorPacket receive_at_door(int socket, std::chrono::milliseconds most);
+// False: it could not be sent at once.
+[[nodiscard]] bool send_at_door(int socket, std::string_view text,
+                                const std::vector<int>& fds = {});
+
+}  // namespace divvy::run

@@ -1,0 +1,130 @@
+#include "run/leftovers.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <chrono>
+
+#include "base/log.h"
+#include "run/cgroups.h"
+#include "run/member_program.h"
+#include "run/processes.h"
+
+namespace divvy::run {
+namespace {
+
+using std::chrono::steady_clock;
+
+// A process dies at once, unless the kernel holds it.
+constexpr std::chrono::seconds kPatience{5};
+constexpr std::chrono::seconds kPodmanPatience{60};
+constexpr int kPauseMs = 5;
+
+// True when there was somebody.
+bool kill_marked(const std::string& name) {
+  bool any = false;
+  const std::string entry = std::string(kMemberVariable) + "=" + name;
+  for (const pid_t pid : processes_with(entry, ::getpid())) {
+    const auto mark = mark_of(pid);
+    const auto process = mark ? open_process(*mark) : Result<UniqueFd>(UniqueFd());
+    if (!process || !*process) continue;
+    any = true;
+    ::syscall(SYS_pidfd_send_signal, process->get(), SIGKILL, nullptr, 0);
+  }
+  return any;
+}
+
+Status kill_processes(const Cgroup& group, const std::string& name) {
+  const auto until = steady_clock::now() + kPatience;
+  for (;;) {
+    const bool grouped = group.kill();
+    const bool marked = kill_marked(name);
+    if (!grouped && !marked) return {};
+    if (steady_clock::now() > until) {
+      return err(ErrorCode::kUnavailable, "a process of {} does not die", name);
+    }
+    (void)::poll(nullptr, 0, kPauseMs);
+  }
+}
+
+// Without fork: the daemon has threads.
+Status run_to_the_end(const ChildPlan& plan) {
+  std::vector<std::string> words = plan.words;
+  std::vector<char*> word_pointers;
+  word_pointers.reserve(words.size() + 1);
+  for (std::string& word : words) word_pointers.push_back(word.data());
+  word_pointers.push_back(nullptr);
+  std::vector<std::string> variables;
+  for (const auto& [name, value] : plan.environment) {
+    // It is not one of the member's processes.
+    if (name != kMemberVariable) variables.push_back(fmt::format("{}={}", name, value));
+  }
+  std::vector<char*> variable_pointers;
+  variable_pointers.reserve(variables.size() + 1);
+  for (std::string& variable : variables) variable_pointers.push_back(variable.data());
+  variable_pointers.push_back(nullptr);
+
+  posix_spawn_file_actions_t streams;
+  ::posix_spawn_file_actions_init(&streams);
+  for (const int stream : {0, 1, 2}) {
+    ::posix_spawn_file_actions_addopen(&streams, stream, "/dev/null", O_RDWR, 0);
+  }
+  pid_t child = -1;
+  const int failed = ::posix_spawnp(&child, words[0].c_str(), &streams, nullptr,
+                                    word_pointers.data(), variable_pointers.data());
+  ::posix_spawn_file_actions_destroy(&streams);
+  if (failed != 0) return err(ErrorCode::kNotFound, "{} could not be started", words[0]);
+  const UniqueFd life(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+  pollfd wait{life.get(), POLLIN, 0};
+  const int ready =
+      ::poll(&wait, 1, static_cast<int>(std::chrono::milliseconds(kPodmanPatience).count()));
+  if (ready != 1) ::kill(child, SIGKILL);
+  int status = -1;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (status != 0) {
+    return err(ErrorCode::kUnavailable, "{} did not succeed (status {})", words[0], status);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Ending> end_lost_member(const MemberFolder& folder, WallTime now) {
+  // Where its files are damaged it is still found by its name.
+  const Watch watch = folder.watch().value_or(Watch{});
+  const Cgroup group = Cgroup::adopt(watch.groups);
+  DIVVY_CHECK_OK(kill_processes(group, unique_name(folder)));
+  if (const auto orders = folder.orders()) {
+    if (const auto remove = make_program(*orders, folder)->remove()) {
+      const Status removed = run_to_the_end(*remove);
+      // Where there is no podman there is no container either.
+      if (!removed && removed.error().code != ErrorCode::kNotFound) return err(removed.error());
+    }
+  }
+  for (int tries = 0; tries < 100 && !group.remove(); ++tries) (void)::poll(nullptr, 0, kPauseMs);
+
+  Ending ending;
+  ending.lost = true;
+  ending.end.at = now;
+  ending.end.signal = SIGKILL;
+  const auto damaged = folder.ending();
+  if (!damaged && damaged.error().code != ErrorCode::kNotFound) {
+    ending.end.reason = "how it ended cannot be read: " + damaged.error().message;
+  } else if (watch.shepherd.pid == 0) {
+    ending.end.reason = "it was never started";
+  } else if (watch.shepherd.boot != this_boot()) {
+    ending.end.reason = "the machine was restarted";
+  } else {
+    ending.end.reason = "the process that looked after it was killed";
+  }
+  DIVVY_CHECK_OK(folder.write(ending));
+  return ending;
+}
+
+}  // namespace divvy::run

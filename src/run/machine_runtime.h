@@ -1,0 +1,69 @@
+// The runtime of this machine: members as plain processes or in podman's containers, each with a
+// shepherd of its own. One per daemon, in a folder that no other daemon uses; callable from any
+// thread.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/unique_fd.h"
+#include "run/member_folder.h"
+#include "run/runtime.h"
+
+namespace divvy::run {
+
+class MachineRuntime final : public Runtime {
+ public:
+  struct Options {
+    std::filesystem::path members;  // made where it is not there
+    // The program and arguments that are a shepherd when the folder follows.
+    std::vector<std::string> shepherd = {"/proc/self/exe", "--shepherd"};
+    PodmanSettings podman;
+    bool control_groups = true;
+    std::chrono::seconds patience{30};  // for a shepherd that does not say that it is ready
+  };
+  // `clock` outlives it.
+  [[nodiscard]] static Result<std::unique_ptr<MachineRuntime>> create(Options options,
+                                                                      const Clock& clock);
+
+  [[nodiscard]] Status start(const MemberStart& member) override;
+  [[nodiscard]] Result<std::vector<MemberReport>> find() override;
+  [[nodiscard]] Result<MemberReport> find(const MemberKey& key) override;
+  [[nodiscard]] Status stop(const MemberKey& key, std::chrono::seconds grace) override;
+  [[nodiscard]] Status freeze(const MemberKey& key, bool frozen) override;
+  [[nodiscard]] int watch_fd() const override { return epoll_.get(); }
+  [[nodiscard]] std::vector<MemberReport> changes() override;
+  [[nodiscard]] Status forget(const MemberKey& key) override;
+
+  // For readers of its output (run/log_reader.h) and callers at its door (run/door_client.h).
+  [[nodiscard]] std::filesystem::path folder_of(const MemberKey& key) const;
+
+ private:
+  MachineRuntime(Options options, const Clock& clock)
+      : options_(std::move(options)), clock_(clock) {}
+  [[nodiscard]] Status start_shepherd(const MemberFolder& folder);
+  // Ends it first where it is lost. Not of one that is being started.
+  [[nodiscard]] MemberReport report(const MemberFolder& folder);
+  void watch(const MemberReport& report, const MemberFolder& folder);
+  void look_again_in(std::chrono::milliseconds time);
+  [[nodiscard]] bool is_starting(const MemberKey& key);
+
+  Options options_;
+  const Clock& clock_;
+  UniqueFd epoll_;  // readable when one of the shepherds is gone, or when it is time to look again
+  UniqueFd timer_;
+
+  std::mutex mutex_;  // of what follows; not held while something is waited for
+  std::set<MemberKey> starting_;
+  std::map<MemberKey, UniqueFd>
+      watched_;  // a descriptor of the shepherd; none: it was gone already
+};
+
+}  // namespace divvy::run

@@ -1,0 +1,155 @@
+// Daemons and shepherds that are killed with -9, at moments that nobody chose.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <random>
+
+#include "run/testing.h"
+
+namespace divvy::run {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::seconds;
+
+constexpr int kRounds = 25;
+
+// With control groups, and without: there, the environment is what tells whose a process is.
+class Crash : public RuntimeTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  void SetUp() override {
+    fs::create_directories(starts());
+    runtime_ = other_runtime();
+    const auto seed = std::random_device()();
+    RecordProperty("seed", static_cast<int>(seed));
+    random_.seed(seed);
+  }
+
+  std::unique_ptr<MachineRuntime> other_runtime() {
+    auto options = this->options();
+    options.control_groups = GetParam();
+    return *MachineRuntime::create(options, clock_);
+  }
+  fs::path starts() const { return folder_.path() / "starts"; }
+  std::size_t times_started(const MemberKey& member) const {
+    std::ifstream file(starts() / to_string(member));
+    std::size_t count = 0;
+    for (std::string line; std::getline(file, line);) ++count;
+    return count;
+  }
+  // Notes that it was started, and leaves a daemon behind.
+  MemberStart busy(std::uint64_t job) {
+    return shell(job, fmt::format("echo start >> {}; (setsid sleep 1000 &); exec sleep 1000",
+                                  (starts() / to_string(key(job))).string()));
+  }
+  void wait_a_moment(int most_us) {
+    // Not to wait for something, but to be anywhere.
+    ::usleep(
+        std::uniform_int_distribution<useconds_t>(0, static_cast<useconds_t>(most_us))(random_));
+  }
+  void expect_nothing_left(const MemberKey& member) {
+    EXPECT_TRUE(processes_of(member).empty()) << to_string(member);
+    for (const std::string& group : watch_of(member).groups) {
+      EXPECT_FALSE(fs::exists(group)) << group;
+    }
+  }
+
+  std::minstd_rand random_;
+};
+
+TEST_P(Crash, MembersOutliveTheDaemonThatStartedThem) {
+  const pid_t daemon = ::fork();
+  if (daemon == 0) {
+    const auto own = other_runtime();
+    const bool started = own->start(busy(1)) && own->start(shell(2, "exit 4"));
+    ::kill(::getpid(), started ? SIGKILL : SIGABRT);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(daemon, &status, 0), daemon);
+  ASSERT_EQ(WTERMSIG(status), SIGKILL);
+
+  runtime_ = other_runtime();
+  EXPECT_EQ(await_end(key(2)).end->exit_code, 4);
+  const auto living = runtime_->find(key(1));
+  ASSERT_TRUE(living);
+  EXPECT_EQ(living->phase, MemberPhase::kLiving);
+  EXPECT_GT(living->pid, 1);
+  EXPECT_TRUE(runtime_->stop(key(1), seconds(600)));
+  EXPECT_EQ(await_end(key(1)).phase, MemberPhase::kEnded);
+  expect_nothing_left(key(1));
+}
+
+TEST_P(Crash, ADaemonKilledAtAnyMomentLeavesNobodyInDoubt) {
+  std::uint64_t job = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    const std::uint64_t first = job + 1;
+    const pid_t daemon = ::fork();
+    if (daemon == 0) {
+      const auto own = other_runtime();
+      for (std::uint64_t next = first;; ++next) (void)own->start(busy(next));
+    }
+    wait_a_moment(40'000);
+    ASSERT_GT(daemon, 1);
+    ::kill(daemon, SIGKILL);
+    ASSERT_EQ(::waitpid(daemon, nullptr, 0), daemon);
+
+    runtime_ = other_runtime();
+    const auto found = runtime_->find();
+    ASSERT_TRUE(found);
+    for (const MemberReport& member : *found) {
+      if (member.key.job.value() < first) continue;
+      job = std::max(job, member.key.job.value());
+      if (member.phase == MemberPhase::kLost) {
+        expect_nothing_left(member.key);
+        continue;
+      }
+      EXPECT_TRUE(runtime_->stop(member.key, seconds(0)));
+      EXPECT_EQ(await_end(member.key).phase, MemberPhase::kEnded);
+      expect_nothing_left(member.key);
+    }
+  }
+  // No shepherd has come later and started what was given up.
+  for (std::uint64_t each = 1; each <= job; ++each) {
+    EXPECT_LE(times_started(key(each)), 1U) << each;
+    expect_nothing_left(key(each));
+  }
+}
+
+TEST_P(Crash, WhatAKilledShepherdLeavesIsEnded) {
+  for (std::uint64_t job = 1; job <= kRounds; ++job) {
+    start(busy(job));
+    const ProcessMark shepherd = watch_of(key(job)).shepherd;
+    ASSERT_GT(shepherd.pid, 1);
+    wait_a_moment(15'000);
+    ::kill(shepherd.pid, SIGKILL);
+    const MemberReport report = await_end(key(job));
+    EXPECT_EQ(report.phase, MemberPhase::kLost);
+    EXPECT_EQ(report.end->signal, SIGKILL);
+    EXPECT_EQ(report.end->reason, "the process that looked after it was killed");
+    EXPECT_LE(times_started(key(job)), 1U);
+    expect_nothing_left(key(job));
+  }
+}
+
+TEST_P(Crash, AShepherdKilledWhileItEndsAMemberIsNoExcuse) {
+  for (std::uint64_t job = 1; job <= kRounds; ++job) {
+    start(busy(job));
+    const ProcessMark shepherd = watch_of(key(job)).shepherd;
+    ASSERT_GT(shepherd.pid, 1);
+    (void)runtime_->stop(key(job), seconds(0));
+    wait_a_moment(10'000);
+    // It may have ended in order by now, and its number may be another's.
+    if (const auto process = open_process(shepherd)) ::kill(shepherd.pid, SIGKILL);
+    EXPECT_NE(await_end(key(job)).phase, MemberPhase::kLiving);
+    expect_nothing_left(key(job));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Groups, Crash, ::testing::Values(true, false), [](const auto& which) {
+  return which.param ? "WithControlGroups" : "WithoutControlGroups";
+});
+
+}  // namespace
+}  // namespace divvy::run

@@ -1,0 +1,54 @@
+// The files of a member's folder as text (JSON), both ways. Whoever reads them may be another
+// version of the daemon, or find them damaged: any bytes are safe to pass, unknown fields are left
+// alone, and a missing one is as good as its default. Pure functions, callable from any thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "run/processes.h"
+#include "run/runtime.h"
+
+namespace divvy::run {
+
+// How podman is called on this machine.
+struct PodmanSettings {
+  // With its global options ("--root", ...); looked for in PATH.
+  std::vector<std::string> program = {"podman"};
+  std::vector<std::string> run_options;  // for `podman run`, before ours
+  friend bool operator==(const PodmanSettings&, const PodmanSettings&) = default;
+};
+
+// What a shepherd is told.
+struct Orders {
+  MemberStart member;
+  PodmanSettings podman;
+  bool control_groups = true;  // false: not even where they could be made
+  friend bool operator==(const Orders&, const Orders&) = default;
+};
+[[nodiscard]] std::string to_document(const Orders& orders);
+[[nodiscard]] Result<Orders> parse_orders(std::string_view text);
+
+// What is known from the moment that somebody looks after the member.
+struct Watch {
+  ProcessMark shepherd;
+  pid_t pid = 0;                    // of the command; 0: it has not started
+  std::vector<std::string> groups;  // folders of control groups that it has, or is about to make
+  std::string without;              // MemberReport
+  friend bool operator==(const Watch&, const Watch&) = default;
+};
+[[nodiscard]] std::string to_document(const Watch& watch);
+[[nodiscard]] Result<Watch> parse_watch(std::string_view text);
+
+// The last word.
+struct Ending {
+  model::MemberEnd end;
+  bool lost = false;  // said by whoever found it, not by its shepherd
+  friend bool operator==(const Ending&, const Ending&) = default;
+};
+[[nodiscard]] std::string to_document(const Ending& ending);
+[[nodiscard]] Result<Ending> parse_ending(std::string_view text);
+
+}  // namespace divvy::run

@@ -1,0 +1,156 @@
+#include "run/member_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "run/durable_file.h"
+
+namespace divvy::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kOrders = "orders";
+constexpr const char* kWatch = "watch";
+constexpr const char* kLock = "lock";
+constexpr const char* kExit = "exit";
+// Commands and environments may be as long as the kernel takes them (2 MiB), in JSON a few times
+// that.
+constexpr std::size_t kMaxOrders = std::size_t{16} << 20;
+constexpr std::size_t kMaxSmall = std::size_t{64} << 10;
+constexpr std::size_t kRoomForEnding = 4096;
+
+}  // namespace
+
+Result<MemberFolder> MemberFolder::create(const fs::path& members, const MemberKey& key) {
+  const fs::path path = members / to_string(key);
+  // Others may pass through to the door; everything else in it is for its owner only.
+  if (::mkdir(path.c_str(), 0711) != 0) {
+    if (errno == EEXIST) {
+      return err(ErrorCode::kAlreadyExists, "{} was started before", to_string(key));
+    }
+    return err(ErrorCode::kIo, "{} could not be made: {}", path.string(), std::strerror(errno));
+  }
+  ::chmod(path.c_str(), 0711);  // Whatever the umask
+  DIVVY_TRY(folder, open(members, key));
+  DIVVY_CHECK_OK(folder.make_lock());
+  return folder;
+}
+
+Result<MemberFolder> MemberFolder::open(const fs::path& members, const MemberKey& key) {
+  return open(members / to_string(key));
+}
+
+Result<MemberFolder> MemberFolder::open(const fs::path& path) {
+  DIVVY_TRY(key, parse_member_key(path.filename().string()));
+  DIVVY_TRY(fd, open_folder(path.string()));
+  return MemberFolder(std::move(fd), path, key);
+}
+
+Status MemberFolder::write(const Orders& orders) const {
+  return write_whole(fd(), kOrders, to_document(orders));
+}
+
+Result<Orders> MemberFolder::orders() const {
+  DIVVY_TRY(text, read_file(fd(), kOrders, kMaxOrders));
+  DIVVY_TRY(orders, parse_orders(text));
+  if (orders.member.key != key_) {
+    return err(ErrorCode::kDataLoss, "the orders in {} are those of {}", path_.string(),
+               to_string(orders.member.key));
+  }
+  return orders;
+}
+
+Status MemberFolder::write(const Watch& watch) const {
+  return write_whole(fd(), kWatch, to_document(watch));
+}
+
+Result<Watch> MemberFolder::watch() const {
+  DIVVY_TRY(text, read_file(fd(), kWatch, kMaxSmall));
+  return parse_watch(text);
+}
+
+Status MemberFolder::reserve_ending() const { return reserve_room(fd(), kExit, kRoomForEnding); }
+
+Status MemberFolder::write(const Ending& ending) const {
+  DIVVY_CHECK_OK(write_durably(fd(), kExit, to_document(ending)));
+  // The folder itself may be as new as the file.
+  const UniqueFd above(::openat(fd(), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!above || ::fsync(above.get()) != 0) {
+    return err(ErrorCode::kIo, "{} could not be synced: {}", path_.parent_path().string(),
+               std::strerror(errno));
+  }
+  return {};
+}
+
+Result<Ending> MemberFolder::ending() const {
+  DIVVY_TRY(text, read_file(fd(), kExit, kMaxSmall));
+  return parse_ending(text);
+}
+
+Status MemberFolder::make_lock() const {
+  const UniqueFd file(::openat(fd(), kLock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (file) return {};
+  return err(ErrorCode::kIo, "the lock in {} could not be made: {}", path_.string(),
+             std::strerror(errno));
+}
+
+Result<UniqueFd> MemberFolder::lock(int operation) const {
+  // Not made here: a shepherd that comes so late that its folder is being removed finds none.
+  UniqueFd file(::openat(fd(), kLock, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  if (!file) {
+    return err(ErrorCode::kIo, "the lock in {} could not be opened: {}", path_.string(),
+               std::strerror(errno));
+  }
+  while (::flock(file.get(), operation) != 0) {
+    if (errno == EINTR) continue;
+    return err(errno == EWOULDBLOCK ? ErrorCode::kUnavailable : ErrorCode::kIo,
+               "somebody looks after {}", to_string(key_));
+  }
+  return file;
+}
+
+Result<UniqueFd> MemberFolder::try_lock() const {
+  // Whoever made the folder may have been killed before it made the lock.
+  DIVVY_CHECK_OK(make_lock());
+  return lock(LOCK_EX | LOCK_NB);
+}
+Result<UniqueFd> MemberFolder::lock() const { return lock(LOCK_EX); }
+
+Status MemberFolder::remove() const {
+  // Held to the end, so that a shepherd that waits for it finds nothing when it has it.
+  const auto held = lock();
+  // The last word goes last: a folder that is half removed must not look like one that was lost.
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(path_, code)) {
+    if (entry.path().filename() != kExit) fs::remove_all(entry.path(), code);
+  }
+  fs::remove_all(path_, code);
+  if (code) {
+    return err(ErrorCode::kIo, "{} could not be removed: {}", path_.string(), code.message());
+  }
+  return {};
+}
+
+Result<std::vector<MemberKey>> list_members(const fs::path& members) {
+  std::error_code code;
+  std::vector<MemberKey> result;
+  fs::directory_iterator entries(members, code);
+  for (const fs::directory_iterator end; !code && entries != end; entries.increment(code)) {
+    if (const auto key = parse_member_key(entries->path().filename().string())) {
+      result.push_back(*key);
+    }
+  }
+  if (code) {
+    return err(ErrorCode::kIo, "{} could not be read: {}", members.string(), code.message());
+  }
+  std::ranges::sort(result);
+  return result;
+}
+
+}  // namespace divvy::run

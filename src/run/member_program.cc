@@ -1,0 +1,176 @@
+#include "run/member_program.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+
+#include "run/durable_file.h"
+#include "run/podman_runtime.h"
+
+extern char** environ;
+
+namespace divvy::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kVariablesFile = "variables";
+
+class PlainProgram final : public MemberProgram {
+ public:
+  PlainProgram(const MemberStart& member, std::string name)
+      : member_(member), name_(std::move(name)) {}
+
+  Result<ChildPlan> start() const override {
+    ChildPlan plan = as_member();
+    plan.words = member_.command;
+    return plan;
+  }
+
+  ChildPlan exec(const ExecRequest& request) const override {
+    ChildPlan plan = as_member();
+    plan.words = request.command;
+    for (const auto& [name, value] : request.environment) plan.environment[name] = value;
+    if (!request.working_directory.empty()) plan.working_directory = request.working_directory;
+    return plan;
+  }
+
+  ChildPlan copy(const CopyRequest& request) const override {
+    ChildPlan plan = as_member();
+    // The machine's own tar, whatever stands first in the member's PATH.
+    plan.environment["PATH"] = "/usr/bin:/bin";
+    const fs::path path = request.path;
+    const fs::path last = path.has_filename() ? path.filename() : path.parent_path().filename();
+    const fs::path above =
+        path.has_filename() ? path.parent_path() : path.parent_path().parent_path();
+    if (!request.out) {
+      plan.words = {"tar", "--extract", "--file", "-", "--directory", request.path};
+    } else if (last.empty()) {
+      plan.words = {"tar", "--create", "--file", "-", "--directory", "/", "."};
+    } else {
+      plan.words = {"tar",         "--create",     "--file", "-",
+                    "--directory", above.string(), "--",     last.string()};
+    }
+    return plan;
+  }
+
+  bool passes_signals_on() const override { return false; }
+  std::optional<ChildPlan> freeze(bool /*frozen*/) const override { return std::nullopt; }
+  std::optional<ChildPlan> ask_out_of_memory() const override { return std::nullopt; }
+  std::optional<ChildPlan> remove() const override { return std::nullopt; }
+  model::MemberLimits group_limits() const override { return member_.limits; }
+
+ private:
+  ChildPlan as_member() const {
+    ChildPlan plan;
+    plan.environment = member_.environment;
+    plan.environment[kMemberVariable] = name_;
+    plan.working_directory = member_.working_directory;
+    plan.uid = member_.uid;
+    plan.gid = member_.gid;
+    plan.groups = member_.groups;
+    plan.ulimits = member_.limits.ulimits;
+    return plan;
+  }
+
+  MemberStart member_;
+  std::string name_;
+};
+
+class PodmanProgram final : public MemberProgram {
+ public:
+  PodmanProgram(const Orders& orders, const MemberFolder& folder)
+      : member_(orders.member), podman_{orders.podman, unique_name(folder)}, folder_(folder) {}
+
+  Result<ChildPlan> start() const override {
+    DIVVY_CHECK_OK(check_mounts());
+    DIVVY_TRY(variables, container_variables(member_.environment));
+    DIVVY_CHECK_OK(write_whole(folder_.fd(), kVariablesFile, variables.file));
+    DIVVY_TRY(words, podman_run(podman_, member_, variables,
+                                (folder_.path() / kVariablesFile).string(), ::geteuid() != 0));
+    return as_podman(std::move(words));
+  }
+
+  ChildPlan exec(const ExecRequest& request) const override {
+    return as_podman(
+        podman_exec(podman_, {request.command, request.environment, request.working_directory,
+                              request.terminal.has_value()}));
+  }
+
+  ChildPlan copy(const CopyRequest& request) const override {
+    return as_podman(request.out ? podman_copy_out(podman_, request.path)
+                                 : podman_copy_in(podman_, request.path));
+  }
+
+  bool passes_signals_on() const override { return true; }
+  std::optional<ChildPlan> freeze(bool frozen) const override {
+    return as_podman(podman_pause(podman_, frozen));
+  }
+  std::optional<ChildPlan> ask_out_of_memory() const override {
+    if (!member_.limits.ram) return std::nullopt;
+    return as_podman(podman_ask_out_of_memory(podman_));
+  }
+  std::optional<ChildPlan> remove() const override { return as_podman(podman_remove(podman_)); }
+  model::MemberLimits group_limits() const override { return {}; }
+
+ private:
+  // Podman is the daemon's own program and runs as the daemon does.
+  ChildPlan as_podman(Words words) const {
+    ChildPlan plan;
+    plan.words = std::move(words);
+    plan.uid = ::geteuid();
+    plan.gid = ::getegid();
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+      const std::string_view text = *entry;
+      const std::size_t end = text.find('=');
+      if (end == std::string_view::npos) continue;
+      plan.environment[std::string(text.substr(0, end))] = std::string(text.substr(end + 1));
+    }
+    plan.environment[kMemberVariable] = podman_.name;
+    return plan;
+  }
+
+  // Root's podman reaches everything. What it mounts for a user has to be what the user reaches.
+  Status check_mounts() const {
+    if (member_.uid == ::geteuid()) return {};
+    ChildPlan user;
+    user.uid = member_.uid;
+    user.gid = member_.gid;
+    user.groups = member_.groups;
+    for (const model::Mount& mount : member_.container->mounts) {
+      if (!reachable_by(user, mount.source)) {
+        return err(ErrorCode::kPermissionDenied,
+                   "container.mounts: user {} cannot reach {}, or it is not there", member_.uid,
+                   mount.source);
+      }
+    }
+    return {};
+  }
+
+  MemberStart member_;
+  PodmanMember podman_;
+  const MemberFolder& folder_;
+};
+
+}  // namespace
+
+std::string unique_name(const MemberFolder& folder) {
+  // Two daemons may both have a first job, but not in one folder (FNV-1a of its path).
+  std::error_code code;
+  const fs::path absolute = fs::weakly_canonical(folder.path(), code);
+  std::uint64_t hash = 14'695'981'039'346'656'037ULL;
+  for (const char c : (code ? folder.path() : absolute).string()) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 1'099'511'628'211ULL;
+  }
+  return fmt::format("divvy-{}-{:016x}", to_string(folder.key()), hash);
+}
+
+std::unique_ptr<MemberProgram> make_program(const Orders& orders, const MemberFolder& folder) {
+  if (orders.member.container) return std::make_unique<PodmanProgram>(orders, folder);
+  return std::make_unique<PlainProgram>(orders.member, unique_name(folder));
+}
+
+}  // namespace divvy::run

@@ -1,0 +1,169 @@
+#include "run/podman_runtime.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/parse_error.h"
+
+namespace divvy::run {
+namespace {
+
+Words command(const PodmanMember& podman, std::initializer_list<std::string> words) {
+  Words result = podman.settings.program;
+  result.insert(result.end(), words);
+  return result;
+}
+
+void add(Words& words, std::initializer_list<std::string> more) { words.insert(words.end(), more); }
+
+bool has_control_or(std::string_view text, std::string_view others) {
+  return std::ranges::any_of(text, [others](char c) {
+    return static_cast<unsigned char>(c) < 0x20 || others.find(c) != std::string_view::npos;
+  });
+}
+
+Status add_mounts(const model::ContainerSpec& container, Words& words) {
+  for (const model::Mount& mount : container.mounts) {
+    for (const std::string& path : {mount.source, mount.target}) {
+      if (!path.starts_with('/') || has_control_or(path, ",\"")) {
+        return err(ErrorCode::kInvalidArgument,
+                   "container.mounts: {} is not an absolute path without commas and quotes",
+                   quote_typed(path));
+      }
+    }
+    add(words, {"--mount", fmt::format("type=bind,source={},destination={},ro={}", mount.source,
+                                       mount.target, mount.read_only ? "true" : "false")});
+  }
+  return {};
+}
+
+void add_limits(const model::MemberLimits& limits, Words& words) {
+  if (limits.ram) {
+    // The same for both together: no swap beside it.
+    add(words, {"--memory", fmt::format("{}b", limits.ram->count()), "--memory-swap",
+                fmt::format("{}b", limits.ram->count())});
+  }
+  if (limits.cpu_milli) {
+    add(words,
+        {"--cpus", fmt::format("{}.{:03}", *limits.cpu_milli / 1'000, *limits.cpu_milli % 1'000)});
+  }
+  if (limits.pids) add(words, {"--pids-limit", fmt::to_string(*limits.pids)});
+  if (limits.shm) add(words, {"--shm-size", fmt::format("{}b", limits.shm->count())});
+  for (const auto& [name, limit] : limits.ulimits) {
+    add(words, {"--ulimit", fmt::format("{}={}:{}", name, limit.soft, limit.hard)});
+  }
+}
+
+void add_user(const MemberStart& member, bool rootless, Words& words) {
+  // Without root there is nobody else to be: the user outside is the user inside.
+  if (rootless) add(words, {"--userns", "keep-id"});
+  add(words, {"--user", fmt::format("{}:{}", member.uid, member.gid)});
+  for (const gid_t group : rootless ? std::vector<gid_t>{} : member.groups) {
+    add(words, {"--group-add", fmt::to_string(group)});
+  }
+  // A program in the image that makes itself root would be root over everything that is mounted.
+  if (member.uid != 0) add(words, {"--security-opt", "no-new-privileges"});
+}
+
+void add_network(const PodmanMember& podman, const model::ContainerSpec& container, Words& words) {
+  for (const model::PublishedPort& port : container.ports) {
+    add(words, {"--publish", fmt::format("{}:{}", port.host, port.container)});
+  }
+  const auto chooses = [](const std::string& word) { return word.starts_with("--net"); };
+  // As plain processes have it, so that members of a gang reach each other; ports can be published
+  // only from a network of its own.
+  if (container.ports.empty() && std::ranges::none_of(podman.settings.run_options, chooses)) {
+    add(words, {"--network", "host"});
+  }
+}
+
+}  // namespace
+
+Result<ContainerVariables> container_variables(const Environment& environment) {
+  ContainerVariables result;
+  for (const auto& [name, value] : environment) {
+    if (name.empty() || has_control_or(name, "= ") || name.starts_with('#')) {
+      return err(ErrorCode::kInvalidArgument, "environment: {} is not the name of a variable",
+                 quote_typed(name));
+    }
+    // Versions of podman differ in what they do with quotes.
+    const bool plain = !has_control_or(value, "\"'`\\") && !value.starts_with(' ');
+    if (plain) {
+      result.file += fmt::format("{}={}\n", name, value);
+    } else {
+      add(result.options, {"--env", fmt::format("{}={}", name, value)});
+    }
+  }
+  return result;
+}
+
+Result<Words> podman_run(const PodmanMember& podman, const MemberStart& member,
+                         const ContainerVariables& variables, const std::string& variables_path,
+                         bool rootless) {
+  if (!member.container || member.container->image.empty()) {
+    return err(ErrorCode::kInvalidArgument, "container.image: there is none");
+  }
+  const model::ContainerSpec& container = *member.container;
+  Words words =
+      command(podman, {"run", "--name", podman.name, "--label",
+                       "divvy.dev/member=" + to_string(member.key), "--log-driver", "none"});
+  const Words& ours = podman.settings.run_options;
+  words.insert(words.end(), ours.begin(), ours.end());
+  add_user(member, rootless, words);
+  add_limits(member.limits, words);
+  add_network(podman, container, words);
+  DIVVY_CHECK_OK(add_mounts(container, words));
+  for (const std::string& device : member.cdi_devices) add(words, {"--device", device});
+  if (!member.working_directory.empty()) add(words, {"--workdir", member.working_directory});
+  if (!variables.file.empty()) add(words, {"--env-file", variables_path});
+  words.insert(words.end(), variables.options.begin(), variables.options.end());
+  if (member.keep_input) words.emplace_back("--interactive");
+  Words rest;
+  if (container.entry_point) {
+    // Podman takes one word; what follows it comes before the command.
+    const Words& entry = *container.entry_point;
+    add(words, {"--entrypoint", entry.empty() ? "" : entry.front()});
+    rest.assign(entry.empty() ? entry.end() : entry.begin() + 1, entry.end());
+  }
+  // An image cannot be taken for an option.
+  add(words, {"--", container.image});
+  words.insert(words.end(), rest.begin(), rest.end());
+  words.insert(words.end(), member.command.begin(), member.command.end());
+  return words;
+}
+
+Words podman_exec(const PodmanMember& podman, const ContainerExec& exec) {
+  Words words = command(podman, {"exec", "--interactive"});
+  if (exec.terminal) words.emplace_back("--tty");
+  if (!exec.working_directory.empty()) add(words, {"--workdir", exec.working_directory});
+  for (const auto& [name, value] : exec.environment) {
+    add(words, {"--env", fmt::format("{}={}", name, value)});
+  }
+  words.push_back(podman.name);
+  words.insert(words.end(), exec.command.begin(), exec.command.end());
+  return words;
+}
+
+Words podman_pause(const PodmanMember& podman, bool paused) {
+  return command(podman, {paused ? "pause" : "unpause", podman.name});
+}
+
+Words podman_ask_out_of_memory(const PodmanMember& podman) {
+  return command(
+      podman, {"inspect", "--type", "container", "--format", "{{.State.OOMKilled}}", podman.name});
+}
+
+Words podman_remove(const PodmanMember& podman) {
+  return command(podman, {"rm", "--force", "--time", "0", "--ignore", "--volumes", podman.name});
+}
+
+Words podman_copy_out(const PodmanMember& podman, const std::string& path) {
+  return command(podman, {"cp", podman.name + ":" + path, "-"});
+}
+
+Words podman_copy_in(const PodmanMember& podman, const std::string& path) {
+  return command(podman, {"cp", "-", podman.name + ":" + path});
+}
+
+}  // namespace divvy::run

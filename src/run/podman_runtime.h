@@ -1,0 +1,57 @@
+// Members in containers: the command lines with which a shepherd has podman start, signal, enter
+// and remove one. Pure functions, callable from any thread; nothing here runs anything.
+//
+// Podman itself holds the limits and gives the devices (CDI); the image needs to know nothing of
+// Divvy. With root's daemon podman is root's, and the member in it is the job's user.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "run/launch_environment.h"
+#include "run/member_documents.h"
+
+namespace divvy::run {
+
+using Words = std::vector<std::string>;
+
+// What podman knows a member by.
+struct PodmanMember {
+  PodmanSettings settings;
+  std::string name;  // one that nobody else on this machine uses
+};
+
+// Variables on their way into a container. A command line is for everybody to read, a file is not,
+// so all go into a file but those that the file's form cannot hold.
+struct ContainerVariables {
+  std::string file;  // NAME=value lines
+  Words options;     // "--env", "NAME=value", ...
+};
+[[nodiscard]] Result<ContainerVariables> container_variables(const Environment& environment);
+
+// `rootless`: podman is not root's. Refused: what podman would take for something else, like a
+// comma in the path of a mount.
+[[nodiscard]] Result<Words> podman_run(const PodmanMember& podman, const MemberStart& member,
+                                       const ContainerVariables& variables,
+                                       const std::string& variables_path, bool rootless);
+
+struct ContainerExec {
+  Words command;
+  Environment environment;
+  std::string working_directory;
+  bool terminal = false;
+};
+[[nodiscard]] Words podman_exec(const PodmanMember& podman, const ContainerExec& exec);
+
+[[nodiscard]] Words podman_pause(const PodmanMember& podman, bool paused);
+// Prints "true" when the kernel has ended it because its memory ran out.
+[[nodiscard]] Words podman_ask_out_of_memory(const PodmanMember& podman);
+// Ends it where it runs, and leaves nothing of it. No error where there is none.
+[[nodiscard]] Words podman_remove(const PodmanMember& podman);
+// A tar stream of `path` to standard output, or one from standard input into the folder `path`.
+[[nodiscard]] Words podman_copy_out(const PodmanMember& podman, const std::string& path);
+[[nodiscard]] Words podman_copy_in(const PodmanMember& podman, const std::string& path);
+
+}  // namespace divvy::run

@@ -1,0 +1,134 @@
+#include "run/podman_runtime.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace divvy::run {
+namespace {
+
+MemberStart contained() {
+  MemberStart member;
+  member.key = {model::JobId(7), 1, 0};
+  member.command = {"train", "--epochs", "3"};
+  member.uid = 1000;
+  member.gid = 1001;
+  member.container.emplace();
+  member.container->image = "localhost/x:1";
+  return member;
+}
+
+const PodmanMember kPodman{{{"podman", "--root", "/r"}, {}}, "divvy-job-7.1.0-0"};
+
+Words words_of(const MemberStart& member, const PodmanMember& podman = kPodman,
+               bool rootless = false) {
+  const auto words = podman_run(podman, member, {}, "/f/variables", rootless);
+  EXPECT_TRUE(words) << words.error().message;
+  return words.value_or(Words());
+}
+
+bool has(const Words& words, const Words& piece) {
+  return std::ranges::search(words, piece).begin() != words.end();
+}
+
+TEST(PodmanRun, NamesTheImageAfterEveryOptionAndTheCommandAfterTheImage) {
+  const Words words = words_of(contained());
+  EXPECT_EQ(fmt::format("{}", fmt::join(words, " ")),
+            "podman --root /r run --name divvy-job-7.1.0-0 --label divvy.dev/member=job-7.1.0 "
+            "--log-driver none --user 1000:1001 --security-opt no-new-privileges --network host -- "
+            "localhost/x:1 train --epochs 3");
+  MemberStart sly = contained();
+  sly.container->image = "--privileged";
+  const Words harmless = words_of(sly);
+  EXPECT_TRUE(has(harmless, {"--", "--privileged"}));
+}
+
+TEST(PodmanRun, GivesDevicesMountsPortsAndLimits) {
+  MemberStart member = contained();
+  member.cdi_devices = {"divvy.dev/slice=job-7.1.0"};
+  member.working_directory = "/work";
+  member.groups = {44};
+  member.keep_input = true;
+  member.container->mounts = {{"/data", "/d", true}, {"/out", "/o", false}};
+  member.container->ports = {{8080, 80}};
+  member.limits.cpu_milli = 1'050;
+  member.limits.ram = mib(64);
+  member.limits.pids = 10;
+  member.limits.shm = mib(8);
+  member.limits.ulimits = {{"nofile", {100, 200}}};
+  const Words words = words_of(member);
+  for (const Words& piece :
+       std::vector<Words>{{"--device", "divvy.dev/slice=job-7.1.0"},
+                          {"--mount", "type=bind,source=/data,destination=/d,ro=true"},
+                          {"--mount", "type=bind,source=/out,destination=/o,ro=false"},
+                          {"--publish", "8080:80"},
+                          {"--cpus", "1.050"},
+                          {"--memory", "67108864b"},
+                          {"--memory-swap", "67108864b"},
+                          {"--pids-limit", "10"},
+                          {"--shm-size", "8388608b"},
+                          {"--ulimit", "nofile=100:200"},
+                          {"--workdir", "/work"},
+                          {"--group-add", "44"},
+                          {"--interactive"}}) {
+    EXPECT_TRUE(has(words, piece)) << piece.back();
+  }
+  EXPECT_FALSE(has(words, {"--network"})) << "ports are published from a network of its own";
+}
+
+TEST(PodmanRun, ReplacesTheEntryPoint) {
+  MemberStart member = contained();
+  member.container->entry_point = Words{"/init", "-v"};
+  EXPECT_TRUE(
+      has(words_of(member), {"--entrypoint", "/init", "--", "localhost/x:1", "-v", "train"}));
+  member.container->entry_point = Words{};
+  EXPECT_TRUE(has(words_of(member), {"--entrypoint", "", "--", "localhost/x:1", "train"}));
+}
+
+TEST(PodmanRun, LeavesTheNetworkToTheOperator) {
+  const PodmanMember podman{{{"podman"}, {"--network", "none"}}, "n"};
+  const Words words = words_of(contained(), podman);
+  EXPECT_TRUE(has(words, {"--network", "none"}));
+  EXPECT_FALSE(has(words, {"--network", "host"}));
+}
+
+TEST(PodmanRun, WithoutRootIsTheSameUserInsideAndOutside) {
+  EXPECT_TRUE(has(words_of(contained(), kPodman, true), {"--userns", "keep-id", "--user"}));
+}
+
+TEST(PodmanRun, RefusesWhatPodmanWouldTakeForSomethingElse) {
+  for (const char* path : {"relative", "/a,ro=false", "/a\"b", "/a\nb", ""}) {
+    MemberStart member = contained();
+    member.container->mounts = {{path, "/d", false}};
+    EXPECT_FALSE(podman_run(kPodman, member, {}, "", false)) << path;
+    member.container->mounts = {{"/d", path, false}};
+    EXPECT_FALSE(podman_run(kPodman, member, {}, "", false)) << path;
+  }
+  MemberStart member = contained();
+  member.container->image.clear();
+  EXPECT_FALSE(podman_run(kPodman, member, {}, "", false));
+}
+
+TEST(ContainerVariables, AreForNobodyElseToRead) {
+  const auto variables = container_variables(
+      {{"TOKEN", "secret"}, {"TWO", "a\nb"}, {"QUOTED", "'x'"}, {"EMPTY", ""}, {"EQ", "a=b #c"}});
+  ASSERT_TRUE(variables);
+  EXPECT_EQ(variables->file, "EMPTY=\nEQ=a=b #c\nTOKEN=secret\n");
+  EXPECT_EQ(variables->options, (Words{"--env", "QUOTED='x'", "--env", "TWO=a\nb"}));
+  for (const char* name : {"", "A=B", "A B", "A\nB", "#A"}) {
+    EXPECT_FALSE(container_variables({{name, "x"}})) << name;
+  }
+}
+
+TEST(PodmanExec, EntersTheContainer) {
+  EXPECT_EQ(podman_exec(kPodman, {{"sh"}, {{"TERM", "xterm"}}, "/w", true}),
+            (Words{"podman", "--root", "/r", "exec", "--interactive", "--tty", "--workdir", "/w",
+                   "--env", "TERM=xterm", "divvy-job-7.1.0-0", "sh"}));
+  EXPECT_EQ(podman_copy_out(kPodman, "/a").back(), "-");
+  EXPECT_EQ(podman_copy_in(kPodman, "/a").back(), "divvy-job-7.1.0-0:/a");
+}
+
+}  // namespace
+}  // namespace divvy::run

@@ -1,0 +1,99 @@
+// The seam between the queue of a machine and what runs there: members are started, found again
+// after the daemon was away, told to end, and forgotten. The daemon has one Runtime and calls it
+// from any thread; no call waits for a member's work, only for its start or for a disk.
+//
+// A member outlives the daemon: it belongs to a shepherd (run/shepherd.h), a process of its own.
+// What is known about it is in its folder, so a Runtime holds nothing that a new one could not read
+// there.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "model/job.h"
+#include "model/job_spec.h"
+#include "run/member_key.h"
+
+namespace divvy::run {
+
+// Everything about a member that is decided before it starts.
+struct MemberStart {
+  MemberKey key;
+  std::vector<std::string> command;
+  // All of it: nothing of the daemon's own is added (run/launch_environment.h makes it).
+  std::map<std::string, std::string> environment;
+  std::string working_directory;  // absolute; empty: "/", or what the image says
+  uid_t uid = 0;
+  gid_t gid = 0;
+  std::vector<gid_t> groups;  // beside gid
+  model::MemberLimits limits;
+  std::optional<model::ContainerSpec> container;
+  std::vector<std::string> cdi_devices;  // "divvy.dev/slice=job-7.1.0"; containers only
+  // Between the wish that it ends and SIGKILL, when whoever wishes says nothing.
+  std::chrono::seconds grace{30};
+  bool keep_input = false;      // whoever attaches may write to it; otherwise it reads /dev/null
+  Bytes log_part = mib(16);     // a file of its output is this long
+  std::uint32_t log_parts = 4;  // and so many are kept
+  friend bool operator==(const MemberStart&, const MemberStart&) = default;
+};
+
+enum class MemberPhase {
+  kLiving,  // It runs, or is about to, or is being ended: somebody looks after it.
+  kEnded,   // It has ended and left word how.
+  kLost,    // Its shepherd is gone without a word. What was left of it has been ended.
+};
+[[nodiscard]] std::string_view to_string(MemberPhase phase);
+
+struct MemberReport {
+  MemberKey key;
+  MemberPhase phase = MemberPhase::kLiving;
+  // Of those that are not living. A lost one was ended by SIGKILL, and the reason says so.
+  std::optional<model::MemberEnd> end;
+  pid_t pid = 0;  // of the command, once it has started
+  // A shepherd took it up, so its command may have run. A lost one without has never run: whoever
+  // wanted to start it was killed before there was a shepherd, and no late one can.
+  bool begun = false;
+  // What could not be limited as asked, and why; empty: all of it is.
+  std::string without;
+};
+
+class Runtime {
+ public:
+  virtual ~Runtime() = default;
+
+  // Returns when a shepherd looks after the member; the command may then run or have ended. One
+  // that cannot be executed is a member that ended with 126 or 127. kAlreadyExists: this member of
+  // this attempt was started before, by whomever: never twice. After any other error nothing runs
+  // and nothing will.
+  [[nodiscard]] virtual Status start(const MemberStart& member) = 0;
+
+  // Every member that has a folder here, in order. Whoever is lost is ended before this returns, so
+  // that no process of theirs is left when the caller reads of it.
+  [[nodiscard]] virtual Result<std::vector<MemberReport>> find() = 0;
+  // kNotFound: it has no folder.
+  [[nodiscard]] virtual Result<MemberReport> find(const MemberKey& key) = 0;
+
+  // SIGTERM now, SIGKILL after `grace`; the shepherd counts, also when the daemon is gone. Returns
+  // when the shepherd knows. A second call can only shorten the time. Of a member that has ended:
+  // success.
+  [[nodiscard]] virtual Status stop(const MemberKey& key, std::chrono::seconds grace) = 0;
+  // Lets its processes stand still, or go on.
+  [[nodiscard]] virtual Status freeze(const MemberKey& key, bool frozen) = 0;
+
+  // Readable when a member that was living when it was last reported is not any more; then
+  // changes() says which. Always the same descriptor.
+  [[nodiscard]] virtual int watch_fd() const = 0;
+  [[nodiscard]] virtual std::vector<MemberReport> changes() = 0;
+
+  // Removes the folder, with its output, of a member that has ended. kFailedPrecondition: it lives.
+  [[nodiscard]] virtual Status forget(const MemberKey& key) = 0;
+};
+
+}  // namespace divvy::run

@@ -1,0 +1,111 @@
+#include "run/shepherd.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "base/log.h"
+#include "run/door_socket.h"
+#include "run/durable_file.h"
+#include "run/member_folder.h"
+#include "run/tending.h"
+
+namespace divvy::run {
+namespace {
+
+// The daemon waits for this word; where nobody waits any more that does not matter.
+void tell(UniqueFd& channel, std::string_view text) {
+  if (channel) (void)write_all(channel.get(), text);
+  channel.reset();
+}
+
+UniqueFd take_signals_by_descriptor() {
+  ::signal(SIGHUP, SIG_IGN);
+  ::signal(SIGPIPE, SIG_IGN);
+  sigset_t wanted;
+  ::sigemptyset(&wanted);
+  for (const int number : {SIGCHLD, SIGTERM, SIGINT}) ::sigaddset(&wanted, number);
+  ::sigprocmask(SIG_BLOCK, &wanted, nullptr);
+  return UniqueFd(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+// A member whose orders cannot be carried out has ended, and that is its last word.
+int give_up(const MemberFolder& folder, UniqueFd& channel, const Error& why) {
+  Ending ending;
+  ending.end.at = SystemClock().wall_now();
+  ending.end.exit_code = 126;
+  ending.end.reason = "could not be started: " + why.message;
+  const Status written = folder.write(ending);
+  tell(channel, written ? kShepherdReady : std::string_view(written.error().message));
+  return 1;
+}
+
+int look_after(const MemberFolder& folder, UniqueFd channel) {
+  auto orders = folder.orders();
+  // Before the lock is taken: whoever sees that a member is looked after finds a door to knock at.
+  auto door = orders ? listen_at_door(folder.fd(), orders->member.uid, orders->member.gid)
+                     : Result<UniqueFd>(UniqueFd());
+  if (!door) log_warning("there is no door", {{"reason", door.error().message}});
+  // Held until this process is gone, however it goes.
+  const auto lock = folder.lock();
+  if (!lock) {
+    tell(channel, lock.error().message);
+    return 1;
+  }
+  if (folder.ending() || folder.ending().error().code != ErrorCode::kNotFound) {
+    tell(channel, "somebody gave this member up before it was started");
+    return 1;
+  }
+  if (!orders) return give_up(folder, channel, orders.error());
+  UniqueFd signals = take_signals_by_descriptor();
+  // Whoever below loses its parent becomes our child, so that nobody gets away.
+  if (!signals || ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) {
+    return give_up(folder, channel, {ErrorCode::kInternal, std::strerror(errno)});
+  }
+  const auto own = mark_of(::getpid());
+  Watch watch;
+  if (own) watch.shepherd = *own;
+  if (const Status written = folder.write(watch); !own || !written) {
+    return give_up(folder, channel,
+                   written ? Error{ErrorCode::kInternal, "there is no /proc"} : written.error());
+  }
+  if (const Status room = folder.reserve_ending(); !room) {
+    return give_up(folder, channel, room.error());
+  }
+  Tending tending(folder, *std::move(orders), std::move(watch), std::move(signals),
+                  door ? *std::move(door) : UniqueFd());
+  tell(channel, kShepherdReady);
+  tending.tend();
+  return 0;
+}
+
+}  // namespace
+
+int run_shepherd(const std::filesystem::path& path) {
+  UniqueFd channel(kShepherdChannel);
+  ::fcntl(channel.get(), F_SETFD, FD_CLOEXEC);
+  // Its name has to stay right when the working directory changes.
+  auto folder = MemberFolder::open(std::filesystem::absolute(path));
+  if (!folder) {
+    tell(channel, folder.error().message);
+    return 1;
+  }
+  const pid_t shepherd = ::fork();
+  if (shepherd < 0) {
+    tell(channel, std::strerror(errno));
+    return 1;
+  }
+  if (shepherd > 0) return 0;
+  ::setsid();
+  // No folder that somebody may want to unmount.
+  if (::chdir("/") != 0) return 1;
+  return look_after(*folder, std::move(channel));
+}
+
+}  // namespace divvy::run

@@ -1,0 +1,23 @@
+// The shepherd: the process that a member belongs to. It starts the member's command as the job's
+// user, writes its output to the log, opens the door (run/door_messages.h), ends it when it is told
+// to, and in the end ends all that is left of it and writes the last word into the folder. It is no
+// child of the daemon and needs none: a daemon may come and go.
+//
+// `divvyd --shepherd FOLDER` is one of these, with the channel below. One thread.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+namespace divvy::run {
+
+// The descriptor to which it writes kShepherdReady once the member is in its care, or why it is
+// not, and which it closes then.
+inline constexpr int kShepherdChannel = 3;
+inline constexpr std::string_view kShepherdReady = "ready";
+
+// Returns at once in the process that was started; the shepherd is a child of it that nobody waits
+// for. The exit status of whichever process this is.
+[[nodiscard]] int run_shepherd(const std::filesystem::path& folder);
+
+}  // namespace divvy::run

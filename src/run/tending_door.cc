@@ -1,0 +1,170 @@
+// What a shepherd does for those who come to its door.
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "run/door_socket.h"
+#include "run/processes.h"
+#include "run/tending.h"
+
+namespace divvy::run {
+namespace {
+
+struct Terminal {
+  UniqueFd ours;  // goes to whoever asked
+  UniqueFd childs;
+};
+
+Result<Terminal> open_terminal(const TerminalSize& size) {
+  Terminal terminal;
+  terminal.ours = UniqueFd(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  char name[128];
+  if (!terminal.ours || ::grantpt(terminal.ours.get()) != 0 ||
+      ::unlockpt(terminal.ours.get()) != 0 ||
+      ::ptsname_r(terminal.ours.get(), name, sizeof name) != 0) {
+    return err(ErrorCode::kResourceExhausted, "no terminal: {}", std::strerror(errno));
+  }
+  terminal.childs = UniqueFd(::open(name, O_RDWR | O_NOCTTY | O_CLOEXEC));
+  if (!terminal.childs) {
+    return err(ErrorCode::kResourceExhausted, "no terminal: {}", std::strerror(errno));
+  }
+  winsize window{};
+  window.ws_row = size.rows;
+  window.ws_col = size.columns;
+  ::ioctl(terminal.ours.get(), TIOCSWINSZ, &window);
+  return terminal;
+}
+
+}  // namespace
+
+void Tending::let_in() {
+  UniqueFd socket = accept_at_door(door_.get(), orders_.member.uid);
+  if (!socket) return;
+  callers_.push_back(std::make_unique<Caller>());
+  callers_.back()->socket = std::move(socket);
+}
+
+void Tending::answer(const Caller& caller, const DoorAnswer& answer,
+                     const std::vector<int>& fds) const {
+  // Whoever does not take an answer finds the connection closed with the member.
+  (void)send_at_door(caller.socket.get(), to_message(answer), fds);
+}
+
+void Tending::refuse(const Caller& caller, std::string reason) const {
+  answer(caller, {DoorAnswer::Kind::kRefused, 0, 0, 0, std::move(reason)});
+}
+
+bool Tending::serve(Caller& caller) {
+  const DoorPacket packet = receive_at_door(caller.socket.get());
+  if (packet.outcome == DoorPacket::Outcome::kNothingYet) return true;
+  if (packet.outcome == DoorPacket::Outcome::kClosed) return false;
+  if (!packet.complete) {
+    refuse(caller, "the request is too long");
+    return false;
+  }
+  const auto request = parse_door_request(packet.text);
+  if (!request) {
+    refuse(caller, request.error().message);
+    return false;
+  }
+  std::visit([&](const auto& which) { handle(caller, which, packet.fds); }, *request);
+  return true;
+}
+
+void Tending::handle(Caller& caller, const StopRequest& request,
+                     const std::vector<UniqueFd>& /*fds*/) {
+  stop(request.grace);
+  answer(caller, {});
+}
+
+void Tending::handle(Caller& caller, const FreezeRequest& request,
+                     const std::vector<UniqueFd>& /*fds*/) {
+  if (phase_ != Phase::kRunning) return refuse(caller, "the member is ending");
+  if (const auto plan = program_->freeze(request.frozen)) {
+    if (!run_aside(*plan)) return refuse(caller, "podman could not be started");
+  } else if (!group_.freeze(request.frozen)) {
+    signal_descendants(::getpid(), request.frozen ? SIGSTOP : SIGCONT);
+  }
+  answer(caller, {});
+}
+
+void Tending::start_for(Caller& caller, ChildPlan plan, const std::vector<UniqueFd>& fds) {
+  if (phase_ != Phase::kRunning) return refuse(caller, "the member is ending");
+  if (caller.child > 0) return refuse(caller, "one command to a connection");
+  if (fds.size() == 3) {
+    plan.input = fds[0].get();
+    plan.output = fds[1].get();
+    plan.error = fds[2].get();
+  } else if (plan.terminal < 0) {
+    return refuse(caller, "three descriptors have to come with it: input, output and error");
+  }
+  plan.cgroup_doors = group_.doors();
+  const auto child = start_child(plan);
+  if (!child) {
+    answer(caller,
+           {DoorAnswer::Kind::kEnded, 0, child.error().exit_code, 0, child.error().message});
+    return;
+  }
+  caller.child = *child;
+}
+
+void Tending::handle(Caller& caller, const ExecRequest& request, const std::vector<UniqueFd>& fds) {
+  ChildPlan plan = program_->exec(request);
+  if (!request.terminal) {
+    start_for(caller, std::move(plan), fds);
+    if (caller.child > 0) answer(caller, {DoorAnswer::Kind::kStarted, caller.child, 0, 0, {}});
+    return;
+  }
+  auto terminal = open_terminal(*request.terminal);
+  if (!terminal) return refuse(caller, terminal.error().message);
+  // Whoever owns it may open it once more by its name.
+  (void)::fchown(terminal->childs.get(), plan.uid, plan.gid);
+  plan.terminal = terminal->childs.get();
+  start_for(caller, std::move(plan), {});
+  if (caller.child > 0) {
+    answer(caller, {DoorAnswer::Kind::kStarted, caller.child, 0, 0, {}}, {terminal->ours.get()});
+  }
+}
+
+void Tending::handle(Caller& caller, const CopyRequest& request, const std::vector<UniqueFd>& fds) {
+  start_for(caller, program_->copy(request), fds);
+  if (caller.child > 0) answer(caller, {DoorAnswer::Kind::kStarted, caller.child, 0, 0, {}});
+}
+
+void Tending::handle(Caller& caller, const AttachRequest& /*request*/,
+                     const std::vector<UniqueFd>& /*fds*/) {
+  if (phase_ != Phase::kRunning) return refuse(caller, "the member is ending");
+  const auto ends = attachments_.add(caller.socket.get());
+  if (!ends) return refuse(caller, ends.error().message);
+  std::vector<int> fds = {ends->output.get(), ends->error.get()};
+  if (input_) fds.push_back(input_.get());
+  answer(caller, {DoorAnswer::Kind::kStarted, command_, 0, 0, {}}, fds);
+}
+
+void Tending::handle(Caller& caller, const CloseInputRequest& /*request*/,
+                     const std::vector<UniqueFd>& /*fds*/) {
+  if (!attachments_.has(caller.socket.get())) return refuse(caller, "you are not attached");
+  input_.reset();
+  answer(caller, {});
+}
+
+void Tending::handle(Caller& caller, const SignalRequest& request,
+                     const std::vector<UniqueFd>& /*fds*/) {
+  if (caller.child <= 0) return refuse(caller, "nothing runs for this connection");
+  // The group that it leads: it was started in a session of its own.
+  ::kill(-caller.child, request.signal);
+  answer(caller, {});
+}
+
+void Tending::hang_up(Caller& caller) {
+  attachments_.remove(caller.socket.get());
+  // As when a terminal is closed; what wants to stay may, until the member ends.
+  if (caller.child > 1) ::kill(-caller.child, SIGHUP);
+}
+
+}  // namespace divvy::run

@@ -1,0 +1,182 @@
+// How a member comes to its end: asked, killed, cleaned up after, and the last word.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "run/processes.h"
+#include "run/tending.h"
+
+namespace divvy::run {
+namespace {
+
+// How often those who are being killed are looked after.
+constexpr std::chrono::milliseconds kKillPause{20};
+constexpr std::chrono::seconds kAsidePatience{60};
+// How long a full disk is waited for between two attempts at the last word.
+constexpr int kDiskPauseMs = 1'000;
+constexpr std::string_view kOutOfMemory = "out of memory";
+constexpr int kKilledInside = 128 + SIGKILL;  // as podman says it
+
+}  // namespace
+
+void Tending::signal_all(int number) const {
+  if (program_->passes_signals_on()) {
+    // A child of ours that was not collected: the number is its own.
+    if (command_ > 0) ::kill(command_, number);
+    return;
+  }
+  signal_descendants(::getpid(), number);
+}
+
+void Tending::stop(std::chrono::seconds grace) {
+  if (phase_ != Phase::kRunning) return;
+  const Moment at = std::chrono::steady_clock::now() + grace;
+  asked_ = true;
+  if (!kill_at_) {
+    log_.say(fmt::format("asked to end within {} s", grace.count()), clock_.wall_now());
+    signal_all(SIGTERM);
+    // Who stands still hears nothing.
+    if (const auto plan = program_->freeze(false)) {
+      (void)run_aside(*plan);
+    } else {
+      (void)group_.freeze(false);
+      signal_descendants(::getpid(), SIGCONT);
+    }
+  }
+  if (!kill_at_ || at < *kill_at_) {
+    kill_at_ = at;
+    grace_ = grace;
+  }
+}
+
+void Tending::kill_all() const {
+  (void)group_.kill();
+  signal_descendants(::getpid(), SIGKILL);
+}
+
+bool Tending::anybody_left() {
+  collect_children();
+  siginfo_t child{};
+  const bool children = ::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) == 0;
+  if (!children && group_.processes().empty()) return false;
+  killed_leftovers_ = true;
+  kill_all();
+  return true;
+}
+
+std::optional<Tending::Moment> Tending::next_deadline() const {
+  std::optional<Moment> result = kill_at_;
+  const auto sooner = [&result](Moment at) {
+    if (!result || at < *result) result = at;
+  };
+  const Moment soon = std::chrono::steady_clock::now() + kKillPause;
+  if (phase_ == Phase::kEnding) sooner(soon);
+  // Killed and not collected yet: once more, in case it had a child in that moment.
+  if (killed_) result = soon;
+  if (aside_ > 0 && aside_until_) sooner(*aside_until_);
+  return result;
+}
+
+bool Tending::run_aside(ChildPlan plan) {
+  int ends[2] = {-1, -1};
+  if (::pipe2(ends, O_CLOEXEC) != 0) return false;
+  UniqueFd reader(ends[0]);
+  const UniqueFd writer(ends[1]);
+  plan.output = writer.get();
+  plan.error = ::fileno(stderr);
+  const auto child = start_child(plan);
+  if (!child) {
+    log_warning("podman could not be started", {{"reason", child.error().message}});
+    return false;
+  }
+  if (phase_ == Phase::kRunning) return true;  // Nobody waits for it.
+  aside_ = *child;
+  aside_output_ = std::move(reader);
+  aside_until_ = std::chrono::steady_clock::now() + kAsidePatience;
+  return true;
+}
+
+void Tending::begin(Phase phase) {
+  phase_ = phase;
+  kill_at_.reset();
+  if (phase == Phase::kAsking) {
+    const auto plan = program_->ask_out_of_memory();
+    if (plan && run_aside(*plan)) return;
+    return begin(Phase::kRemoving);
+  }
+  if (phase == Phase::kRemoving) {
+    const auto plan = program_->remove();
+    removed_ = plan.has_value();
+    if (plan && run_aside(*plan)) return;
+    return begin(Phase::kEnding);
+  }
+}
+
+void Tending::aside_ended(int status) {
+  aside_ = 0;
+  aside_until_.reset();
+  char text[64] = {};
+  const ssize_t got = ::read(aside_output_.get(), text, sizeof text - 1);
+  aside_output_.reset();
+  if (phase_ == Phase::kAsking) {
+    const std::string_view said(text, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (status == 0 && trim(said) == "true") end_.reason = kOutOfMemory;
+    return begin(Phase::kRemoving);
+  }
+  if (phase_ != Phase::kRemoving) return;
+  if (status != 0) log_warning("podman could not remove a container", {{"status", status}});
+  begin(Phase::kEnding);
+}
+
+// What is to be said beside the code and the signal.
+void Tending::find_reason() {
+  const auto& ram = orders_.member.limits.ram;
+  if (group_.out_of_memory() > 0 && (end_.signal == SIGKILL || end_.exit_code != 0)) {
+    end_.reason = kOutOfMemory;
+  }
+  if (end_.reason == kOutOfMemory && ram) {
+    end_.reason += fmt::format(": it needed more than its limit of {}", *ram);
+  }
+  if (!end_.reason.empty()) return;
+  if (killed_) {
+    end_.reason =
+        fmt::format("killed: it had not ended {} s after it was asked to", grace_.count());
+  } else if (orders_.member.container && end_.exit_code == kKilledInside && ram && !asked_) {
+    // Podman does not tell with every runtime, and nobody else is likely to have done it.
+    end_.reason =
+        fmt::format("killed, most likely because it needed more than its limit of {}", *ram);
+  }
+}
+
+void Tending::finish() {
+  drain_output();
+  find_reason();
+  if (!end_.reason.empty() && !start_failed_) log_.say(end_.reason, clock_.wall_now());
+  for (int tries = 0; tries < 100 && !group_.remove(); ++tries) {
+    (void)::poll(nullptr, 0, static_cast<int>(kKillPause.count()));
+  }
+  door_.reset();
+  ::unlinkat(folder_.fd(), "door", 0);
+
+  end_.at = clock_.wall_now();
+  for (;;) {
+    const Status written = folder_.write(Ending{end_, false});
+    if (written) break;
+    // As long as it is not told it has not ended: the lock is ours, and nobody gives it up.
+    log_error("the last word could not be written", {{"reason", written.error().message}});
+    (void)::poll(nullptr, 0, kDiskPauseMs);
+  }
+  for (const auto& caller : callers_) {
+    if (attachments_.has(caller->socket.get())) {
+      answer(*caller, {DoorAnswer::Kind::kEnded, 0, end_.exit_code, end_.signal, end_.reason});
+    }
+  }
+}
+
+}  // namespace divvy::run

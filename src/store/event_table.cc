@@ -1,0 +1,67 @@
+#include "store/event_table.h"
+
+#include <algorithm>
+
+namespace divvy::store {
+namespace {
+
+std::optional<std::int64_t> signed_job(const std::optional<model::JobId>& job) {
+  return job ? std::optional(static_cast<std::int64_t>(job->value())) : std::nullopt;
+}
+
+}  // namespace
+
+Result<std::uint64_t> EventTable::add(const EventRow& event) {
+  DIVVY_TRY(insertion,
+            connection_.prepare("INSERT INTO events (at, kind, job, user, object, state, reason) "
+                                "VALUES (?, ?, ?, ?, ?, ?, ?)"));
+  insertion.add(event.at).add(event.kind).add(signed_job(event.job)).add(event.user);
+  DIVVY_CHECK_OK(insertion.add(event.object).add(event.state).add(event.reason).run());
+  return static_cast<std::uint64_t>(connection_.last_id());
+}
+
+Result<std::vector<EventRow>> EventTable::list(const EventFilter& filter) {
+  std::string sql =
+      "SELECT number, at, kind, job, user, object, state, reason FROM events WHERE number > ?";
+  if (filter.job) sql += " AND job = ?";
+  if (filter.user) sql += " AND user = ?";
+  sql += " ORDER BY number LIMIT ?";
+  DIVVY_TRY(query, connection_.prepare(sql));
+  query.add(filter.after);
+  if (filter.job) query.add(signed_job(filter.job));
+  if (filter.user) query.add(*filter.user);
+  query.add(std::clamp(filter.limit, 1U, EventFilter::kMostPerPage));
+  std::vector<EventRow> events;
+  for (;;) {
+    DIVVY_TRY(row, query.step());
+    if (!row) return events;
+    EventRow& event = events.emplace_back();
+    event.number = static_cast<std::uint64_t>(query.integer(0));
+    event.at = query.time(1);
+    event.kind = query.text(2);
+    if (!query.is_null(3)) event.job = model::JobId(static_cast<std::uint64_t>(query.integer(3)));
+    event.user = query.text(4);
+    event.object = query.text(5);
+    event.state = query.text(6);
+    event.reason = query.text(7);
+  }
+}
+
+Result<std::uint64_t> EventTable::last() {
+  DIVVY_TRY(last, connection_.number("SELECT seq FROM sqlite_sequence WHERE name = 'events'"));
+  return static_cast<std::uint64_t>(last);
+}
+
+Result<std::uint64_t> EventTable::first() {
+  DIVVY_TRY(first, connection_.number("SELECT min(number) FROM events"));
+  return static_cast<std::uint64_t>(first);
+}
+
+Status EventTable::keep(std::uint64_t newest) {
+  DIVVY_TRY(number, last());
+  if (number <= newest) return {};
+  DIVVY_TRY(removal, connection_.prepare("DELETE FROM events WHERE number <= ?"));
+  return removal.add(number - newest).run();
+}
+
+}  // namespace divvy::store

@@ -1,0 +1,132 @@
+#include "store/migrations.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "store/job_table.h"
+#include "store/people_table.h"
+#include "store/settings_table.h"
+#include "store/testing.h"
+
+namespace divvy::store {
+namespace {
+
+std::filesystem::path fixture(int schema) {
+  return std::filesystem::path(DIVVY_STORE_FIXTURES) / fmt::format("schema_{}.sql", schema);
+}
+
+std::string text_of(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  EXPECT_TRUE(stream.good()) << file << " is missing: a new schema comes with a database of its "
+                             << "own, as docs/store.md says";
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+// Tables and indexes as SQLite describes them.
+Result<std::string> describe_schema(Connection& connection) {
+  DIVVY_TRY(query, connection.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND "
+                                      "name NOT LIKE 'sqlite_%' ORDER BY type, name"));
+  std::string text;
+  for (;;) {
+    DIVVY_TRY(row, query.step());
+    if (!row) return text;
+    text += query.text(0) + "\n";
+  }
+}
+
+class Migrations : public StoreTest, public ::testing::WithParamInterface<int> {
+ protected:
+  // A file as a program of that schema left it.
+  void make(const std::string& sql) const {
+    std::ofstream(file()).close();
+    auto connection = Connection::open(file(), Connection::Mode::kWrite);
+    ASSERT_TRUE(connection.has_value()) << connection.error().message;
+    const Status done = connection->execute(sql);
+    ASSERT_TRUE(done) << done.error().message;
+  }
+};
+
+TEST_P(Migrations, EverythingOfAnEarlierSchemaIsThereAfterwards) {
+  make(text_of(fixture(GetParam())));
+  auto database = Database::open(file());
+  ASSERT_TRUE(database.has_value()) << database.error().message;
+  const Status looked = (*database)->read([](Connection& connection) -> Status {
+    DIVVY_TRY(schema, check_schema(connection));
+    EXPECT_EQ(schema, newest_schema());
+
+    DIVVY_TRY(job, JobTable(connection).find(model::JobId(7)));
+    EXPECT_TRUE(job.has_value());
+    if (!job) return {};
+    EXPECT_EQ(job->owner, "ada");
+    EXPECT_EQ(job->state, model::JobState::kRunning);
+    EXPECT_EQ(job->spec.command, (std::vector<std::string>{"python", "train.py"}));
+    EXPECT_EQ(job->spec.request.share(), Share(300));
+    EXPECT_EQ(job->task, (model::ArrayTask{.array = model::JobId(6), .index = 1, .at_once = 1}));
+    EXPECT_EQ(job->history.size(), 3U);
+    EXPECT_EQ(job->members.size(), 1U);
+    EXPECT_EQ(job->members.at(0).slices.at(0).memory(), gib(10));
+    DIVVY_TRY(next, JobTable(connection).next_id());
+    EXPECT_EQ(next, model::JobId(10)) << "jobs up to 9 have been";
+
+    DIVVY_TRY(owner,
+              PeopleTable(connection)
+                  .owner_of("divvy_0123456789abcdef_"
+                            "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff",
+                            at_second(1)));
+    EXPECT_EQ(owner.person.name, "ada");
+    EXPECT_EQ(owner.person.role, model::Role::kAdmin);
+    DIVVY_TRY(settings, SettingsTable(connection).find(SettingsKind::kQueue, "research"));
+    EXPECT_EQ(settings, "{\"weight\":3}");
+    return {};
+  });
+  EXPECT_TRUE(looked) << looked.error().message;
+}
+
+TEST_P(Migrations, LeadToTheSchemaOfANewDatabase) {
+  make(text_of(fixture(GetParam())));
+  const auto fresh = Database::open(folder_ / "fresh.db").value();
+  const auto migrated = Database::open(file()).value();
+  EXPECT_EQ(migrated->read(describe_schema).value(), fresh->read(describe_schema).value());
+}
+
+INSTANTIATE_TEST_SUITE_P(FromEverySchema, Migrations, ::testing::Range(1, newest_schema() + 1));
+
+class Schema : public Migrations {};
+
+TEST_F(Schema, ADatabaseOfANewerProgramIsRefusedInOneSentenceAndLeftAlone) {
+  make(text_of(fixture(newest_schema())) +
+       fmt::format("PRAGMA user_version = {};", newest_schema() + 1));
+  const auto refused = Database::open(file());
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kFailedPrecondition);
+  EXPECT_NE(refused.error().message.find("newer Divvy"), std::string::npos);
+  EXPECT_EQ(refused.error().message.find('\n'), std::string::npos);
+}
+
+TEST_F(Schema, SomebodyElsesDatabaseIsRefused) {
+  make("CREATE TABLE theirs (x);");
+  EXPECT_EQ(Database::open(file()).error().code, ErrorCode::kDataLoss);
+}
+
+TEST_F(Schema, AStepThatFailsLeavesTheSchemaBefore) {
+  make(text_of(fixture(1)) + "CREATE TABLE events (x);");  // In the way of step 2
+  EXPECT_FALSE(Database::open(file()).has_value());
+  auto connection = Connection::open(file(), Connection::Mode::kWrite).value();
+  EXPECT_EQ(check_schema(connection).value(), 1);
+  EXPECT_EQ(connection.number("SELECT count(*) FROM sqlite_schema WHERE name = 'usage'").value(),
+            0);
+}
+
+TEST_F(Schema, TheLastFixtureIsThatOfThisProgram) {
+  make(text_of(fixture(newest_schema())));
+  auto connection = Connection::open(file(), Connection::Mode::kWrite).value();
+  EXPECT_EQ(check_schema(connection).value(), newest_schema());
+  EXPECT_FALSE(std::filesystem::exists(fixture(newest_schema() + 1)));
+}
+
+}  // namespace
+}  // namespace divvy::store

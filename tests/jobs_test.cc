@@ -1,0 +1,218 @@
+// Jobs from end to end: the real daemon on two simulated GPUs, with its queue, store, runtimes and
+// API, and members that are real processes.
+#include <signal.h>
+
+#include <fstream>
+
+#include "api/openapi.h"
+#include "divvyd_machine.h"
+#include "net/http.h"
+
+namespace divvy::testing {
+namespace {
+
+namespace json = boost::json;
+
+class Jobs : public Machine {
+ protected:
+  void SetUp() override {
+    Machine::SetUp();
+    start_daemon();
+  }
+
+  // Members outlive the daemon, but not the test.
+  void TearDown() override {
+    const json::object all = ask("GET", "/v1/jobs?limit=1000").body;
+    for (const json::value& one : all.at("items").as_array()) {
+      const std::string path = "/v1/jobs/" + json::serialize(one.at("id"));
+      ask("DELETE", path);
+      EXPECT_TRUE(
+          eventually([&] { return !ask("GET", path).body.at("endedUnixMilliseconds").is_null(); }));
+    }
+    Machine::TearDown();
+  }
+
+  std::uint64_t submit(json::object job) {
+    if (!job.contains("gpu")) job["gpu"] = 0.3;
+    const Answer answer = ask("POST", "/v1/jobs", json::serialize(job));
+    EXPECT_EQ(answer.status, 201) << json::serialize(answer.body);
+    if (answer.status != 201) return 0;
+    return answer.body.at("items").at(0).at("id").to_number<std::uint64_t>();
+  }
+  json::object job(std::uint64_t id) { return ask("GET", "/v1/jobs/" + std::to_string(id)).body; }
+  std::string state(std::uint64_t id) { return std::string(job(id).at("state").as_string()); }
+  bool becomes(std::uint64_t id, const std::string& wanted) {
+    return eventually([&] { return state(id) == wanted; });
+  }
+  std::size_t tenants() { return ask("GET", "/v1/tenants").body.at("items").as_array().size(); }
+  // A command that says in a file that it runs, and then waits to be ended.
+  json::object waiting(const std::string& name) {
+    const std::string file = (folder() / name).string();
+    return {{"name", name},
+            {"grace", "5s"},
+            {"command", {"sh", "-c", "echo x >> " + file + "; exec sleep 1000"}}};
+  }
+  [[nodiscard]] int starts(const std::string& name) const {
+    std::ifstream file(folder() / name);
+    int lines = 0;
+    for (std::string line; std::getline(file, line);) ++lines;
+    return lines;
+  }
+};
+
+TEST_F(Jobs, AJobRunsInItsSliceAndItsOutputIsKept) {
+  const auto id = submit({{"command", {"sh", "-c", "echo $DIVVY_JOB_ID; echo oops >&2; exit 3"}}});
+  ASSERT_TRUE(becomes(id, "failed"));
+  const json::object ended = job(id);
+  EXPECT_EQ(ended.at("running").at(0).at("end").at("exitCode").to_number<int>(), 3);
+  const net::HttpRequest output{
+      .method = "GET", .path = "/v1/jobs/" + std::to_string(id) + "/logs", .query = {}, .body = {}};
+  const auto logs =
+      net::http_request(folder() / "run/divvyd.sock", output, std::chrono::seconds(20));
+  ASSERT_TRUE(logs);
+  // The two streams are two pipes: which line came first is not known.
+  EXPECT_NE(logs->body.find(std::to_string(id) + "\n"), std::string::npos) << logs->body;
+  EXPECT_NE(logs->body.find("oops\n"), std::string::npos) << logs->body;
+  // The end is written down first, and the slice goes after it.
+  EXPECT_TRUE(eventually([&] { return tenants() == 0; }));
+}
+
+TEST_F(Jobs, ASliceLimitsTheMember) {
+  const auto id = submit({{"gpu", 0.3},
+                          {"gpu_memory", "4GiB"},
+                          {"command", {GPULOAD_PROGRAM, "alloc", "--chunk", "512MiB"}}});
+  ASSERT_TRUE(becomes(id, "succeeded"));
+}
+
+TEST_F(Jobs, WhoDoesNotFitWaitsSaysWhyAndStartsWhenThereIsRoom) {
+  const auto first = submit([&] {
+    auto j = waiting("first");
+    j["gpu"] = 2;
+    return j;
+  }());
+  ASSERT_TRUE(becomes(first, "running"));
+  const auto second = submit([&] {
+    auto j = waiting("second");
+    j["gpu"] = 1;
+    return j;
+  }());
+  ASSERT_TRUE(eventually([&] { return !job(second).at("waits").is_null(); }));
+  EXPECT_EQ(job(second).at("waits").at("place").to_number<int>(), 1);
+  EXPECT_EQ(ask("DELETE", "/v1/jobs/" + std::to_string(first)).status, 200);
+  EXPECT_TRUE(becomes(first, "cancelled"));
+  EXPECT_TRUE(becomes(second, "running"));
+}
+
+TEST_F(Jobs, TheDaemonIsKilledAndTheWorkGoesOn) {
+  const auto running = submit(waiting("running"));
+  ASSERT_TRUE(becomes(running, "running"));
+  ASSERT_TRUE(eventually([&] { return starts("running") == 1; }));
+  const auto ends = submit(
+      {{"name", "ends"},
+       {"command",
+        {"sh", "-c",
+         "while [ ! -e " + (folder() / "go").string() + " ]; do sleep 0.05; done; exit 7"}}});
+  ASSERT_TRUE(becomes(ends, "running"));
+  stop_daemon(SIGKILL);
+  std::ofstream(folder() / "go") << "now\n";
+  start_daemon();
+  EXPECT_TRUE(becomes(ends, "failed"));
+  EXPECT_EQ(job(ends).at("running").at(0).at("end").at("exitCode").to_number<int>(), 7);
+  EXPECT_EQ(state(running), "running");
+  EXPECT_EQ(starts("running"), 1) << "not started twice";
+  EXPECT_EQ(ask("DELETE", "/v1/jobs/" + std::to_string(running)).status, 200);
+  EXPECT_TRUE(becomes(running, "cancelled"));
+  EXPECT_TRUE(eventually([&] { return tenants() == 0; }));
+}
+
+TEST_F(Jobs, AGangStartsTogetherAndMembersKnowEachOther) {
+  const auto id =
+      submit({{"members", 2},
+              {"gpu", 0.5},
+              {"command",
+               {"sh", "-c",
+                "echo $RANK $WORLD_SIZE $MASTER_ADDR > " + folder().string() + "/rank.$RANK"}}});
+  ASSERT_TRUE(becomes(id, "succeeded"));
+  for (const std::string rank : {"0", "1"}) {
+    std::ifstream file(folder() / ("rank." + rank));
+    std::string line;
+    std::getline(file, line);
+    EXPECT_EQ(line, rank + " 2 127.0.0.1");
+  }
+}
+
+// Everything that is said here is as the API's own description says.
+TEST_F(Jobs, TrafficIsAsTheOpenApiDocumentDescribesIt) {
+  const auto id = submit({{"command", {"true"}}});
+  ASSERT_TRUE(becomes(id, "succeeded"));
+  const json::object document = ask("GET", "/v1/openapi.json").body;
+  EXPECT_EQ(document.at("openapi").as_string(), "3.1.0");
+  const std::string job = "/v1/jobs/" + std::to_string(id);
+  struct Said {
+    std::string method;
+    std::string path;
+    std::string query;
+    std::string body;
+  };
+  for (const Said& said : std::vector<Said>{
+           {"POST", "/v1/jobs", "", R"({"gpu": 0.2, "command": ["true"], "name": "described"})"},
+           {"POST", "/v1/jobs", "dry_run=true", R"({"gpu": 0.2, "command": ["true"]})"},
+           {"POST", "/v1/jobs", "", R"({"gpu": "much"})"},
+           {"GET", "/v1/jobs", "state=succeeded&limit=1", ""},
+           {"GET", job, "", ""},
+           {"GET", job + "/explain", "", ""},
+           {"GET", job + "/attempts", "", ""},
+           {"GET", job + "/members", "", ""},
+           {"GET", "/v1/jobs/9999", "", ""},
+           {"POST", job + "/suspend", "", ""},
+           {"GET", "/v1/whoami", "", ""},
+           {"GET", "/v1/people", "", ""},
+           {"POST", "/v1/people", "", R"({"name": "ada", "role": "user"})"},
+           {"PATCH", "/v1/people/ada", "", R"({"disabled": true})"},
+           {"POST", "/v1/tokens", "", R"({"user": "ada", "label": "laptop", "expires_in": "1h"})"},
+           {"GET", "/v1/tokens", "everybody=true", ""},
+           {"DELETE", "/v1/people/ada", "", ""},
+           {"PUT", "/v1/queues/research", "", R"({"gpu": 1, "weight": 2})"},
+           {"GET", "/v1/queues", "", ""},
+           {"DELETE", "/v1/queues/research", "", ""},
+           {"PUT", "/v1/quotas/bob", "", R"({"gpu": 1})"},
+           {"GET", "/v1/quotas", "", ""},
+           {"GET", "/v1/usage", "by=user", ""},
+           {"POST", "/v1/jobs/prune", "", R"({"older_than": "1h"})"}}) {
+    net::HttpRequest request{
+        .method = said.method, .path = said.path, .query = said.query, .body = said.body};
+    const auto answer =
+        net::http_request(folder() / "run/divvyd.sock", request, std::chrono::seconds(20));
+    ASSERT_TRUE(answer.has_value());
+    EXPECT_LT(answer->status, 500) << said.method << " " << said.path << ": " << answer->body;
+    for (const std::string& wrong :
+         api::check_traffic(document, {.method = said.method,
+                                       .path = said.path,
+                                       .query = said.query,
+                                       .request_body = said.body,
+                                       .status = answer->status,
+                                       .content_type = answer->content_type,
+                                       .body = answer->body})) {
+      ADD_FAILURE() << said.method << " " << said.path << ": " << wrong;
+    }
+  }
+}
+
+TEST_F(Jobs, BadRequestsNameTheField) {
+  for (const auto& [body, field] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"gpu": 0.3})", "command"},
+           {R"({"gpu": -1, "command": ["true"]})", "gpu"},
+           {R"({"gpu": 0.3, "command": ["true"], "queue": "nowhere"})", "queue"},
+           {R"({"gpu": 0.3, "command": ["true"], "comand": 1})", "comand"},
+           {"nonsense", ""}}) {
+    const Answer answer = ask("POST", "/v1/jobs", body);
+    EXPECT_EQ(answer.status / 100, 4) << body;
+    EXPECT_NE(std::string(answer.body.at("detail").as_string()).find(field), std::string::npos)
+        << json::serialize(answer.body);
+  }
+  EXPECT_EQ(ask("GET", "/v1/jobs/99").status, 404);
+  EXPECT_EQ(ask("GET", "/v1/jobs/x").status, 400);
+}
+
+}  // namespace
+}  // namespace divvy::testing
