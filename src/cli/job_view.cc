@@ -104,7 +104,7 @@ std::string starts_text(const Answer& starts, WallTime now) {
 }
 
 void add_wait(Lines& lines, const Answer& waits, WallTime now) {
-  if (waits.empty()) return;
+  if (waits.empty() || waits["kind"].text() == "nothing") return;
   if (!waits["place"].empty()) {
     lines.add("place",
               fmt::format("{} of {} in line", waits["place"].text(), waits["inLine"].text()));
@@ -272,11 +272,18 @@ std::string job_description(const Answer& job, const Answer& attempts, WallTime 
 }
 
 std::string job_explanation(const Answer& explanation, WallTime now, const Style& style) {
+  const std::string id = explanation["job"].text();
+  const std::string state = explanation["state"].text();
+  std::string text = fmt::format("Job {}: {}\n", id, style.paint(color_of_state(state), state));
+  if (is_final_state(state)) {
+    return text + fmt::format("  It has ended; `divvy describe {}` tells how.\n", id);
+  }
+  if (state != "queued" && state != "suspended") {
+    return text + fmt::format("  It does not wait; `divvy get {}` tells where it is.\n", id);
+  }
   Lines lines;
   add_wait(lines, explanation["waits"], now);
-  const std::string state = explanation["state"].text();
-  std::string text = fmt::format("Job {}: {}\n{}", explanation["job"].text(),
-                                 style.paint(color_of_state(state), state), lines.text());
+  text += lines.text();
   const std::string details = explanation["details"].raw();
   const std::string_view trimmed = trim(details);
   if (trimmed.empty()) return text;

@@ -14,6 +14,7 @@
 #include "cli/job_view.h"
 #include "cli/job_watch.h"
 #include "cli/since.h"
+#include "model/job.h"
 
 namespace divvy::cli {
 namespace {
@@ -22,8 +23,8 @@ constexpr OutputFormat kListFormats[] = {OutputFormat::kTable, OutputFormat::kWi
                                          OutputFormat::kJson,  OutputFormat::kYaml,
                                          OutputFormat::kName,  OutputFormat::kCsv};
 constexpr OutputFormat kOneFormats[] = {OutputFormat::kTable, OutputFormat::kWide,
-                                        OutputFormat::kJson, OutputFormat::kYaml,
-                                        OutputFormat::kName};
+                                        OutputFormat::kJson,  OutputFormat::kYaml,
+                                        OutputFormat::kName,  OutputFormat::kCsv};
 constexpr OutputFormat kTextFormats[] = {OutputFormat::kTable, OutputFormat::kJson,
                                          OutputFormat::kYaml};
 constexpr const char* kUnfinished = "queued,starting,running,stopping,suspended";
@@ -144,6 +145,9 @@ Result<int> list(const Session& session, ListArguments arguments) {
   DIVVY_TRY(format, parse_output_format(arguments.format, kListFormats));
   std::vector<Answer> none;
   DIVVY_CHECK_OK(sort_items(job_list_view(session.now()), arguments.sort_by, none));
+  for (const std::string& state : arguments.states) {
+    DIVVY_CHECK_OK(with_context(model::parse_job_state(state), "--state"));
+  }
   if (!arguments.since.empty()) {
     DIVVY_TRY(since, parse_since(arguments.since, session.now()));
     arguments.since = std::to_string(since);
@@ -219,6 +223,11 @@ Result<int> get(const Session& session, const OneArguments& arguments) {
     case OutputFormat::kWide:
       return session.print(
           show_rows(job_list_view(session.now()), {job.answer()}, true, session.style));
+    case OutputFormat::kCsv: {
+      DIVVY_TRY(text, show_list(job_list_view(session.now()), R"({"items":[)" + job.body() + "]}",
+                                format, "", session.style));
+      return session.print(text);
+    }
     default:
       return session.print(write_document(job.body(), format));
   }

@@ -1,6 +1,8 @@
 // Commands about queues, what users may have, and what was used: queue, quota, usage.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <boost/json.hpp>
+#include <charconv>
 #include <memory>
 
 #include "base/text.h"
@@ -48,6 +50,31 @@ ListColumn held_column(std::string header, const std::string& limits, const std:
           .wide = wide};
 }
 
+// With three places at most, and no zeros at the end: 0, 1.5, 12.004.
+std::string decimal_text(const std::string& written) {
+  double value = 0;
+  const auto read = std::from_chars(written.data(), written.data() + written.size(), value);
+  if (written.empty() || read.ec != std::errc()) return written;
+  std::string text = fmt::format("{:.3f}", value);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.ends_with('.')) text.pop_back();
+  return text;
+}
+
+ListColumn decimal_column(std::string header, const std::string& field) {
+  return {.header = std::move(header),
+          .cell = [field](const Answer& item) { return Cell(decimal_text(item[field].text())); },
+          .align = Align::kRight,
+          .number = [field](const Answer& item) -> std::optional<std::int64_t> {
+            double value = 0;
+            const std::string written = item[field].text();
+            const auto read =
+                std::from_chars(written.data(), written.data() + written.size(), value);
+            if (written.empty() || read.ec != std::errc()) return std::nullopt;
+            return static_cast<std::int64_t>(std::clamp(value, -1e12, 1e12) * 1000);
+          }};
+}
+
 ListView queue_view() {
   ListView view;
   view.name = "path";
@@ -58,14 +85,17 @@ ListView queue_view() {
       held_column("MEMORY", "quota", "memoryBytes"),
       held_column("JOBS", "quota", "jobs"),
       number_column("WAITING", "waiting"),
-      text_column("BORROWED", "borrowedGpu"),
+      decimal_column("BORROWED", "borrowedGpu"),
       number_column("WEIGHT", "weight", true),
       {.header = "BORROWS",
        .cell = [](const Answer& queue) { return Cell(queue["mayBorrow"].flag() ? "yes" : "no"); },
        .wide = true},
-      text_column("MOST GPU", "mostGpu", true),
-      text_column("GPU HOURS", "usedGpuHours", true),
-      text_column("SCORE", "score", true)};
+      decimal_column("MOST GPU", "mostGpu"),
+      decimal_column("GPU HOURS", "usedGpuHours"),
+      decimal_column("SCORE", "score")};
+  for (std::size_t i = view.columns.size() - 3; i < view.columns.size(); ++i) {
+    view.columns[i].wide = true;
+  }
   return view;
 }
 
@@ -218,6 +248,9 @@ ListColumn hours_column(std::string header, std::string field) {
           .number = [field](const Answer& sum) { return sum[field].number(); }};
 }
 
+constexpr std::string_view kUsageKinds[] = {"user", "queue", "job", "hour"};
+constexpr const char* kUsageHeads[] = {"USER", "QUEUE", "JOB", "HOUR"};
+
 struct UsageArguments {
   std::string by = "user";
   std::string since, before, user, queue, job, sort_by;
@@ -226,10 +259,17 @@ struct UsageArguments {
 
 Result<int> usage(const Session& session, const UsageArguments& arguments) {
   DIVVY_TRY(format, parse_output_format(arguments.format, kUsageFormats));
+  const auto* const kind = std::ranges::find(kUsageKinds, arguments.by);
+  if (kind == std::end(kUsageKinds)) {
+    const auto meant = did_you_mean(arguments.by, kUsageKinds);
+    return err(ErrorCode::kInvalidArgument, "--by: \"{}\" is not user, queue, job or hour{}",
+               escape_for_terminal(arguments.by),
+               meant ? fmt::format("; did you mean {}?", *meant) : "");
+  }
+  const char* const head = kUsageHeads[kind - std::begin(kUsageKinds)];
   ListView view;
   view.nothing = "nothing was used";
-  view.columns = {text_column(to_lower(arguments.by) == "hour" ? "HOUR" : "NAME", "name"),
-                  number_column("JOBS", "jobs"),
+  view.columns = {text_column(head, "name"), number_column("JOBS", "jobs"),
                   hours_column("GPU HOURS", "heldShareThousandthSeconds"),
                   hours_column("OF THEM USED", "usedShareThousandthSeconds")};
   std::vector<Answer> none;
