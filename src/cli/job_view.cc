@@ -33,8 +33,15 @@ std::string state_text(const Answer& job) {
   return job["state"].text() + (why.empty() ? "" : " (" + why + ")");
 }
 
-// Since the start of the present attempt, or of waiting.
+// What it was given last is its own no more: it will have another place.
+bool waits_for_a_place(const Answer& job) {
+  const std::string state = job["state"].text();
+  return state == "queued" || state == "suspended";
+}
+
+// Since the start of the present attempt, up to its end.
 std::optional<std::int64_t> seconds_of(const Answer& job, WallTime now) {
+  if (waits_for_a_place(job)) return std::nullopt;
   const auto started = job["startedUnixMilliseconds"].number();
   const auto ended = job["endedUnixMilliseconds"].number();
   if (!started) return std::nullopt;
@@ -64,6 +71,7 @@ std::string command_text(const Answer& spec) {
 // "2 members on box: GPU-1a2b 0.3, ..."
 std::string places_text(const Answer& job) {
   std::string text;
+  if (waits_for_a_place(job)) return text;
   for (const Answer& member : job["running"].items()) {
     for (const Answer& slice : member["slices"].items()) {
       if (!text.empty()) text += ", ";

@@ -52,6 +52,11 @@ QueryParts filters(const ListArguments& arguments) {
           {"name", arguments.name}, {"array", arguments.array}, {"since", arguments.since}};
 }
 
+bool is_unfiltered(const ListArguments& arguments) {
+  return arguments.states.empty() && arguments.user.empty() && arguments.queue.empty() &&
+         arguments.name.empty() && arguments.array.empty() && arguments.since.empty();
+}
+
 // All pages as one document, or the exit status.
 tl::expected<std::string, int> fetch(const Session& session, const ListArguments& arguments) {
   std::string items;
@@ -165,8 +170,12 @@ Result<int> list(const Session& session, ListArguments arguments) {
   }
   const auto document = fetch(session, arguments);
   if (!document) return document.error();
-  DIVVY_TRY(text, show_list(job_list_view(session.now()), *document, format, arguments.sort_by,
-                            session.style));
+  ListView view = job_list_view(session.now());
+  if (is_unfiltered(arguments)) {
+    view.nothing =
+        arguments.all ? "there are no jobs; `divvy submit` makes one" : "no job waits or runs";
+  }
+  DIVVY_TRY(text, show_list(view, *document, format, arguments.sort_by, session.style));
   const int status = session.print(text);
   if (format == OutputFormat::kTable && !arguments.all && arguments.states.empty() &&
       session.terminal.errors_are_terminal) {

@@ -42,7 +42,7 @@ TEST_F(PeopleCommands, QueuesAndQuotasAreSetAndReset) {
   EXPECT_EQ(daemon_.last_asked(), R"(PUT /v1/queues/research/vision {"gpu":"4","borrow":false})");
   EXPECT_EQ(divvy({"queue", "set", "../x"}).status, kExitUsage);
   daemon_.on("DELETE /v1/quotas/ada", "{}");
-  EXPECT_EQ(divvy({"quota", "reset", "ada"}).out, "ada is as the configuration has it\n");
+  EXPECT_EQ(divvy({"quota", "reset", "ada"}).out, "the quota of ada is as the configuration has it\n");
 }
 
 TEST_F(PeopleCommands, UsageIsInGpuHours) {

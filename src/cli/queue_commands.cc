@@ -166,14 +166,17 @@ void add_quota_options(CLI::App& command, QuotaArguments& arguments) {
       ->type_name("NUMBER");
 }
 
-int put_and_say(const Session& session, const std::string& path, const QuotaArguments& arguments) {
+int put_and_say(const Session& session, const std::string& path, const QuotaArguments& arguments,
+                const std::string& what) {
   const Asked done = ask(session, "PUT", path, json::serialize(quota_body(arguments)));
-  return done ? session.print(arguments.name + " is set\n") : done.status();
+  return done ? session.print(fmt::format("{} {} is set\n", what, arguments.name)) : done.status();
 }
 
-int reset_and_say(const Session& session, const std::string& path, const std::string& name) {
+int reset_and_say(const Session& session, const std::string& path, const std::string& name,
+                  const std::string& what) {
   const Asked done = ask(session, "DELETE", path);
-  return done ? session.print(name + " is as the configuration has it\n") : done.status();
+  return done ? session.print(fmt::format("{} {} is as the configuration has it\n", what, name))
+              : done.status();
 }
 
 void add_queue(CommandTree& tree) {
@@ -181,12 +184,12 @@ void add_queue(CommandTree& tree) {
       tree.add(heading::kPeople, "queue", "Queues: what they have and may have", kQueueFooter);
   add_listing(tree, *queue, "How the queues stand", "/v1/queues", queue_view);
   auto arguments = std::make_shared<QuotaArguments>();
-  CLI::App* set =
-      tree.add_below(*queue, "set", "Say what a queue may have; for operators", kQueueSetFooter,
-                     [arguments](const Session& session) -> Result<int> {
-                       DIVVY_CHECK_OK(model::check_queue_path(arguments->name));
-                       return put_and_say(session, "/v1/queues/" + arguments->name, *arguments);
-                     });
+  CLI::App* set = tree.add_below(
+      *queue, "set", "Say what a queue may have; for operators", kQueueSetFooter,
+      [arguments](const Session& session) -> Result<int> {
+        DIVVY_CHECK_OK(model::check_queue_path(arguments->name));
+        return put_and_say(session, "/v1/queues/" + arguments->name, *arguments, "queue");
+      });
   set->add_option("QUEUE", arguments->name, "Like research/vision")->required();
   add_quota_options(*set, *arguments);
   set->add_flag("--no-borrow", arguments->no_borrow, "Never more than its quota");
@@ -207,7 +210,7 @@ void add_queue(CommandTree& tree) {
       tree.add_below(*queue, "reset", "Back to what the configuration says; for operators", "",
                      [name](const Session& session) -> Result<int> {
                        DIVVY_CHECK_OK(model::check_queue_path(*name));
-                       return reset_and_say(session, "/v1/queues/" + *name, *name);
+                       return reset_and_say(session, "/v1/queues/" + *name, *name, "queue");
                      });
   reset->add_option("QUEUE", *name, "Like research/vision")->required();
 }
@@ -217,12 +220,12 @@ void add_quota(CommandTree& tree) {
       tree.add(heading::kPeople, "quota", "What users have and may have", kQuotaFooter);
   add_listing(tree, *quota, "What users have and may have", "/v1/quotas", quota_view);
   auto arguments = std::make_shared<QuotaArguments>();
-  CLI::App* set =
-      tree.add_below(*quota, "set", "Say what a user may have; for operators", kQuotaSetFooter,
-                     [arguments](const Session& session) -> Result<int> {
-                       DIVVY_CHECK_OK(model::check_name("user", arguments->name));
-                       return put_and_say(session, "/v1/quotas/" + arguments->name, *arguments);
-                     });
+  CLI::App* set = tree.add_below(
+      *quota, "set", "Say what a user may have; for operators", kQuotaSetFooter,
+      [arguments](const Session& session) -> Result<int> {
+        DIVVY_CHECK_OK(model::check_name("user", arguments->name));
+        return put_and_say(session, "/v1/quotas/" + arguments->name, *arguments, "the quota of");
+      });
   set->add_option("USER", arguments->name, "Whose it is")->required();
   add_quota_options(*set, *arguments);
   auto name = std::make_shared<std::string>();
@@ -230,7 +233,7 @@ void add_quota(CommandTree& tree) {
       tree.add_below(*quota, "reset", "Back to what the configuration says; for operators", "",
                      [name](const Session& session) -> Result<int> {
                        DIVVY_CHECK_OK(model::check_name("user", *name));
-                       return reset_and_say(session, "/v1/quotas/" + *name, *name);
+                       return reset_and_say(session, "/v1/quotas/" + *name, *name, "the quota of");
                      });
   reset->add_option("USER", *name, "Whose it is")->required();
 }
