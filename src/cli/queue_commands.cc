@@ -244,7 +244,7 @@ std::string hours_text(const Answer& share_seconds) {
   return fmt::format("{}.{:03}", thousandths / 1000, thousandths % 1000);
 }
 
-ListColumn hours_column(std::string header, std::string field) {
+ListColumn hours_column(std::string header, const std::string& field) {
   return {.header = std::move(header),
           .cell = [field](const Answer& sum) { return Cell(hours_text(sum[field])); },
           .align = Align::kRight,
