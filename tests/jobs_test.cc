@@ -1,6 +1,8 @@
 // Jobs from end to end: the real daemon on two simulated GPUs, with its queue, store, runtimes and
 // API, and members that are real processes.
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -11,6 +13,7 @@
 namespace divvy::testing {
 namespace {
 
+namespace fs = std::filesystem;
 namespace json = boost::json;
 
 class Jobs : public Machine {
@@ -123,6 +126,29 @@ TEST_F(Jobs, TheDaemonIsKilledAndTheWorkGoesOn) {
   EXPECT_EQ(ask("DELETE", "/v1/jobs/" + std::to_string(running)).status, 200);
   EXPECT_TRUE(becomes(running, "cancelled"));
   EXPECT_TRUE(eventually([&] { return tenants() == 0; }));
+}
+
+// The daemon has given up the power to open what belongs to other users.
+TEST_F(Jobs, AJobOfAnotherUserRunsAsThemAndIsStoppedWithWhatIsLeftOfItsPowers) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become somebody else";
+  fs::permissions(folder(), fs::perms(0755));
+  ASSERT_EQ(ask("POST", "/v1/people", R"({"name":"ada","uid":65534})").status, 201);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(9);
+    const Answer answer = ask("POST", "/v1/jobs",
+                              R"({"name":"theirs","gpu":0.3,"working_directory":"/",)"
+                              R"("command":["sh","-c","id -u; exec sleep 1000"]})");
+    ::_exit(answer.status == 201 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  ASSERT_TRUE(becomes(1, "running"));
+  EXPECT_EQ(job(1).at("owner").as_string(), "ada");
+  EXPECT_TRUE(eventually([&] { return divvy({"logs", "1"}).out == "65534\n"; }));
+  EXPECT_EQ(divvy({"delete", "1"}).status, 0);
+  EXPECT_TRUE(becomes(1, "cancelled"));
 }
 
 TEST_F(Jobs, AGangStartsTogetherAndMembersKnowEachOther) {

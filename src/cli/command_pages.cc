@@ -116,9 +116,11 @@ std::string see_also(const CLI::App& command) {
 
 void add_commands_section(const CommandTree& tree, const CLI::App& command, int depth,
                           std::string& text) {
-  text += fmt::format("\n{} {}\n\n{}.\n\n```text\n{}```\n",
+  std::string summary = command.get_description();
+  if (!summary.ends_with('.')) summary += '.';
+  text += fmt::format("\n{} {}\n\n{}\n\n```text\n{}```\n",
                       std::string(static_cast<std::size_t>(depth), '#'), full_name(command),
-                      command.get_description(), help_text(command));
+                      summary, help_text(command));
   for (const CLI::App* below : shown_commands(command)) {
     add_commands_section(tree, *below, depth + 1, text);
   }

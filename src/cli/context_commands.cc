@@ -26,7 +26,13 @@ int change(const Session& session, const std::function<Status(ClientConfig&)>& e
   if (!config) return session.fail(config.error());
   if (const Status edited = edit(*config); !edited) return session.fail(edited.error());
   const auto again = read_client_config(write_client_config(*config), "this change");
-  if (!again) return session.fail(again.error());
+  if (!again) {
+    // Where in the file it would have been means nothing to somebody who has not written one.
+    Error error = again.error();
+    const std::size_t reason = error.message.find(": ");
+    if (reason != std::string::npos) error.message.erase(0, reason + 2);
+    return session.fail(error);
+  }
   if (*again != *config) {
     return session.fail(Error{ErrorCode::kInvalidArgument,
                               "there are characters in it that the "

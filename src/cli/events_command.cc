@@ -92,6 +92,9 @@ int show_events(const Daemon& daemon, const EventsOptions& options, const Style&
     }
     out << *lines << std::flush;
     if (!out) return kExitError;
+    if (lines->empty() && first && options.since == 0 && options.format == OutputFormat::kTable) {
+      err << "divvy: nothing has happened to the GPUs; `divvy events --jobs` tells of jobs\n";
+    }
     if (!options.follow) return kExitOk;
   }
 }

@@ -37,7 +37,10 @@ void set_help_format(CLI::App& root, const CommandTree& tree) {
 
 std::string help_text(const CLI::App& command) {
   const CLI::App* parent = command.get_parent();
-  return parent == nullptr ? command.help() : command.help(full_name(*parent));
+  if (parent != nullptr) return command.help(full_name(*parent));
+  // Asked for its help, it would give that of the command that was typed.
+  return command.get_formatter()->make_help(&command, command.get_name(),
+                                            CLI::AppFormatMode::Normal);
 }
 
 std::string usage_text(const CLI::App& command, const CommandTree& tree) {

@@ -95,7 +95,7 @@ Result<int> prune(const Session& session, const PruneArguments& arguments) {
   if (!pruned) return pruned.status();
   const std::size_t count = pruned.answer()["jobs"].items().size();
   return session.print(
-      fmt::format("forgot {} {} with their output\n", count, count == 1 ? "job" : "jobs"));
+      fmt::format("forgot {} {} output\n", count, count == 1 ? "job with its" : "jobs with their"));
 }
 
 }  // namespace

@@ -210,6 +210,34 @@ TEST_F(JobCommands, SubmitSendsTheJobAndNamesTheNextCommand) {
       R"("target":"/data","read_only":true}]}})");
 }
 
+TEST_F(JobCommands, SubmitTakesThePathAlongUnlessAnotherIsNamed) {
+  daemon_.on("GET /v1/node", "{}");
+  daemon_.on("POST /v1/jobs", R"({"items":[],"dry_run":true})");
+  const auto sent = [this](const std::vector<std::string>& options) {
+    std::vector<std::string> words{"submit", "--dry-run"};
+    words.insert(words.end(), options.begin(), options.end());
+    words.insert(words.end(), {"--", "train"});
+    EXPECT_EQ(run_divvy(words, daemon_.socket(), {{"PATH", "/venv/bin:/bin"}}).status, kExitOk);
+    return daemon_.last_asked();
+  };
+  EXPECT_TRUE(contains(sent({}), R"("environment":{"PATH":"/venv/bin:/bin"})"));
+  EXPECT_TRUE(contains(sent({"-e", "PATH=/bin"}), R"("environment":{"PATH":"/bin"})"));
+  EXPECT_FALSE(contains(sent({"--image", "img"}), "PATH"));
+}
+
+TEST_F(JobCommands, ExplainOfWhatDoesNotWaitSaysSo) {
+  daemon_.on("GET /v1/jobs/17/explain",
+             R"({"job":17,"state":"running","waits":{"kind":"nothing","text":"x"}})");
+  EXPECT_EQ(divvy({"explain", "17"}).out,
+            "Job 17: running\n  It does not wait; `divvy get 17` tells where it is.\n");
+}
+
+TEST_F(JobCommands, AStateThatThereIsNotIsRefusedWithTheOneThatWasMeant) {
+  const CliOutcome outcome = divvy({"list", "--state", "runing"});
+  EXPECT_EQ(outcome.status, kExitUsage);
+  EXPECT_TRUE(contains(outcome.err, "did you mean running?")) << outcome.err;
+}
+
 TEST_F(JobCommands, SubmitTakesAFileAndOptionsGoBeforeIt) {
   daemon_.on("GET /v1/node", "{}");
   daemon_.on("POST /v1/jobs", R"({"items":[],"dry_run":true})");

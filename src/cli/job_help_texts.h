@@ -5,8 +5,9 @@ namespace divvy::cli {
 
 constexpr const char* kSubmitFooter =
     R"(The job waits in its queue until it fits, whatever happens to this terminal or to
-divvyd. What follows -- is its command, to the letter. Options go before what the job
-file says. Where no divvyd runs on this machine, one is started.
+divvyd. What follows -- is its command, to the letter. It runs in this folder (--cwd) with
+your PATH; of your other variables it has those that --env names. Options go before what
+the job file says. Where no divvyd runs on this machine, one is started.
 
 A job file is YAML with the fields of docs/job-file.md:
   name: train

@@ -33,8 +33,15 @@ std::string state_text(const Answer& job) {
   return job["state"].text() + (why.empty() ? "" : " (" + why + ")");
 }
 
-// Since the start of the present attempt, or of waiting.
+// What it was given last is its own no more: it will have another place.
+bool waits_for_a_place(const Answer& job) {
+  const std::string state = job["state"].text();
+  return state == "queued" || state == "suspended";
+}
+
+// Since the start of the present attempt, up to its end.
 std::optional<std::int64_t> seconds_of(const Answer& job, WallTime now) {
+  if (waits_for_a_place(job)) return std::nullopt;
   const auto started = job["startedUnixMilliseconds"].number();
   const auto ended = job["endedUnixMilliseconds"].number();
   if (!started) return std::nullopt;
@@ -64,6 +71,7 @@ std::string command_text(const Answer& spec) {
 // "2 members on box: GPU-1a2b 0.3, ..."
 std::string places_text(const Answer& job) {
   std::string text;
+  if (waits_for_a_place(job)) return text;
   for (const Answer& member : job["running"].items()) {
     for (const Answer& slice : member["slices"].items()) {
       if (!text.empty()) text += ", ";
@@ -104,7 +112,7 @@ std::string starts_text(const Answer& starts, WallTime now) {
 }
 
 void add_wait(Lines& lines, const Answer& waits, WallTime now) {
-  if (waits.empty()) return;
+  if (waits.empty() || waits["kind"].text() == "nothing") return;
   if (!waits["place"].empty()) {
     lines.add("place",
               fmt::format("{} of {} in line", waits["place"].text(), waits["inLine"].text()));
@@ -272,11 +280,18 @@ std::string job_description(const Answer& job, const Answer& attempts, WallTime 
 }
 
 std::string job_explanation(const Answer& explanation, WallTime now, const Style& style) {
+  const std::string id = explanation["job"].text();
+  const std::string state = explanation["state"].text();
+  std::string text = fmt::format("Job {}: {}\n", id, style.paint(color_of_state(state), state));
+  if (is_final_state(state)) {
+    return text + fmt::format("  It has ended; `divvy describe {}` tells how.\n", id);
+  }
+  if (state != "queued" && state != "suspended") {
+    return text + fmt::format("  It does not wait; `divvy get {}` tells where it is.\n", id);
+  }
   Lines lines;
   add_wait(lines, explanation["waits"], now);
-  const std::string state = explanation["state"].text();
-  std::string text = fmt::format("Job {}: {}\n{}", explanation["job"].text(),
-                                 style.paint(color_of_state(state), state), lines.text());
+  text += lines.text();
   const std::string details = explanation["details"].raw();
   const std::string_view trimmed = trim(details);
   if (trimmed.empty()) return text;

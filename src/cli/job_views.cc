@@ -14,6 +14,7 @@
 #include "cli/job_view.h"
 #include "cli/job_watch.h"
 #include "cli/since.h"
+#include "model/job.h"
 
 namespace divvy::cli {
 namespace {
@@ -22,8 +23,8 @@ constexpr OutputFormat kListFormats[] = {OutputFormat::kTable, OutputFormat::kWi
                                          OutputFormat::kJson,  OutputFormat::kYaml,
                                          OutputFormat::kName,  OutputFormat::kCsv};
 constexpr OutputFormat kOneFormats[] = {OutputFormat::kTable, OutputFormat::kWide,
-                                        OutputFormat::kJson, OutputFormat::kYaml,
-                                        OutputFormat::kName};
+                                        OutputFormat::kJson,  OutputFormat::kYaml,
+                                        OutputFormat::kName,  OutputFormat::kCsv};
 constexpr OutputFormat kTextFormats[] = {OutputFormat::kTable, OutputFormat::kJson,
                                          OutputFormat::kYaml};
 constexpr const char* kUnfinished = "queued,starting,running,stopping,suspended";
@@ -49,6 +50,11 @@ QueryParts filters(const ListArguments& arguments) {
   if (states.empty() && !arguments.all) states = kUnfinished;
   return {{"state", states},        {"owner", arguments.user},  {"queue", arguments.queue},
           {"name", arguments.name}, {"array", arguments.array}, {"since", arguments.since}};
+}
+
+bool is_unfiltered(const ListArguments& arguments) {
+  return arguments.states.empty() && arguments.user.empty() && arguments.queue.empty() &&
+         arguments.name.empty() && arguments.array.empty() && arguments.since.empty();
 }
 
 // All pages as one document, or the exit status.
@@ -144,6 +150,9 @@ Result<int> list(const Session& session, ListArguments arguments) {
   DIVVY_TRY(format, parse_output_format(arguments.format, kListFormats));
   std::vector<Answer> none;
   DIVVY_CHECK_OK(sort_items(job_list_view(session.now()), arguments.sort_by, none));
+  for (const std::string& state : arguments.states) {
+    DIVVY_CHECK_OK(with_context(model::parse_job_state(state), "--state"));
+  }
   if (!arguments.since.empty()) {
     DIVVY_TRY(since, parse_since(arguments.since, session.now()));
     arguments.since = std::to_string(since);
@@ -161,8 +170,12 @@ Result<int> list(const Session& session, ListArguments arguments) {
   }
   const auto document = fetch(session, arguments);
   if (!document) return document.error();
-  DIVVY_TRY(text, show_list(job_list_view(session.now()), *document, format, arguments.sort_by,
-                            session.style));
+  ListView view = job_list_view(session.now());
+  if (is_unfiltered(arguments)) {
+    view.nothing =
+        arguments.all ? "there are no jobs; `divvy submit` makes one" : "no job waits or runs";
+  }
+  DIVVY_TRY(text, show_list(view, *document, format, arguments.sort_by, session.style));
   const int status = session.print(text);
   if (format == OutputFormat::kTable && !arguments.all && arguments.states.empty() &&
       session.terminal.errors_are_terminal) {
@@ -219,6 +232,11 @@ Result<int> get(const Session& session, const OneArguments& arguments) {
     case OutputFormat::kWide:
       return session.print(
           show_rows(job_list_view(session.now()), {job.answer()}, true, session.style));
+    case OutputFormat::kCsv: {
+      DIVVY_TRY(text, show_list(job_list_view(session.now()), R"({"items":[)" + job.body() + "]}",
+                                format, "", session.style));
+      return session.print(text);
+    }
     default:
       return session.print(write_document(job.body(), format));
   }

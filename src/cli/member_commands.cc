@@ -33,8 +33,10 @@ tl::expected<MemberPlace, int> find_member(const Session& session, const std::st
     if (member["phase"].text() != "living") break;
     return MemberPlace{.job = *id, .rank = rank, .folder = member["folder"].raw()};
   }
-  session.say(items.empty() ? fmt::format("job {} does not run; `divvy get {}` says why", *id, *id)
-                            : fmt::format("job {} has no member {} that runs", *id, rank));
+  session.say(items.empty()
+                  ? fmt::format("job {} does not run; `divvy get {}` says why", *id, *id)
+                  : fmt::format("job {} has no member {} that runs; `divvy get {}` says why", *id,
+                                rank, *id));
   return tl::unexpected(kExitNotFound);
 }
 

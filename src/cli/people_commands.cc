@@ -50,10 +50,11 @@ ListView people_view() {
   return view;
 }
 
-ListView token_view() {
+ListView token_view(bool everybody) {
   ListView view;
   view.name = "id";
-  view.nothing = "there are no tokens; on this machine's socket none is needed";
+  view.nothing = fmt::format("{} no tokens; on this machine's socket none is needed",
+                             everybody ? "there are" : "you have");
   view.columns = {text_column("ID", "id"),
                   text_column("USER", "user"),
                   text_column("LABEL", "label"),
@@ -91,8 +92,11 @@ json::object person_body(const UserArguments& arguments) {
 
 int say_person(const Session& session, const Asked& done) {
   if (!done) return done.status();
-  return session.print(fmt::format("{} is {}{}\n", done.answer()["name"].text(),
-                                   done.answer()["role"].text(),
+  const std::string role = done.answer()["role"].text();
+  const std::string uid = done.answer()["uid"].text();
+  return session.print(fmt::format("{} is {} {}{}{}\n", done.answer()["name"].text(),
+                                   role == "admin" ? "an" : "a", role,
+                                   uid.empty() ? "" : ", on this machine uid " + uid,
                                    done.answer()["disabled"].flag() ? ", disabled" : ""));
 }
 
@@ -195,7 +199,7 @@ void add_token(CommandTree& tree) {
   CLI::App* list =
       tree.add_below(*token, "list", "Your tokens", "", [listing](const Session& session) {
         return show(session, listing->everybody ? "/v1/tokens?everybody=true" : "/v1/tokens",
-                    token_view(), listing->format);
+                    token_view(listing->everybody), listing->format);
       });
   list->add_flag("--everybody", listing->everybody, "Everybody's; for operators");
   add_output(*list, listing->format, kListFormats);

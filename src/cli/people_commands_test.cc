@@ -31,7 +31,7 @@ TEST_F(PeopleCommands, QueuesAreListed) {
              "jobs":3},"borrowedGpu":"0","waiting":2,"usedGpuHours":1.5,"score":0.2}]})");
   EXPECT_EQ(divvy({"queue", "list"}).out,
             "QUEUE          GPU   MEMORY     JOBS  WAITING  BORROWED\n"
-            "research  1.5 of 4  1.0 GiB  3 of 50        2  0\n");
+            "research  1.5 of 4  1.0 GiB  3 of 50        2         0\n");
   EXPECT_EQ(divvy({"queue", "list", "-o", "name"}).out, "research\n");
 }
 
@@ -46,7 +46,7 @@ TEST_F(PeopleCommands, QueuesAndQuotasAreSetAndReset) {
             R"(PUT /v1/queues/research/vision {"user_gpu":"1","most_gpu":"8"})");
   EXPECT_EQ(divvy({"queue", "set", "../x"}).status, kExitUsage);
   daemon_.on("DELETE /v1/quotas/ada", "{}");
-  EXPECT_EQ(divvy({"quota", "reset", "ada"}).out, "ada is as the configuration has it\n");
+  EXPECT_EQ(divvy({"quota", "reset", "ada"}).out, "the quota of ada is as the configuration has it\n");
 }
 
 TEST_F(PeopleCommands, UsageIsInGpuHours) {
@@ -56,7 +56,7 @@ TEST_F(PeopleCommands, UsageIsInGpuHours) {
       "heldShareThousandthSeconds":3600000,"usedShareThousandthSeconds":1800000}]})"};
   });
   EXPECT_EQ(divvy({"usage", "--since", "30d"}).out,
-            "NAME  JOBS  GPU HOURS  OF THEM USED\n"
+            "USER  JOBS  GPU HOURS  OF THEM USED\n"
             "ada      2      1.000         0.500\n");
   EXPECT_TRUE(contains(daemon_.last_asked(), "since=")) << daemon_.last_asked();
   EXPECT_EQ(divvy({"usage", "-o", "csv"}).out, "user,jobs\n");
@@ -64,10 +64,10 @@ TEST_F(PeopleCommands, UsageIsInGpuHours) {
 
 TEST_F(PeopleCommands, UsersAreAddedChangedAndRemoved) {
   daemon_.on("POST /v1/people", R"({"name":"ada","role":"admin","disabled":false})", 201);
-  EXPECT_EQ(divvy({"user", "add", "ada", "--role", "admin"}).out, "ada is admin\n");
+  EXPECT_EQ(divvy({"user", "add", "ada", "--role", "admin"}).out, "ada is an admin\n");
   EXPECT_EQ(daemon_.last_asked(), R"(POST /v1/people {"role":"admin","name":"ada"})");
   daemon_.on("PATCH /v1/people/ada", R"({"name":"ada","role":"user","disabled":true})");
-  EXPECT_EQ(divvy({"user", "set", "ada", "--disable"}).out, "ada is user, disabled\n");
+  EXPECT_EQ(divvy({"user", "set", "ada", "--disable"}).out, "ada is a user, disabled\n");
   EXPECT_EQ(divvy({"user", "set", "ada"}).status, kExitUsage);
   daemon_.on("DELETE /v1/people/ada", "{}");
   EXPECT_EQ(divvy({"user", "remove", "ada"}).out, "ada is removed\n");

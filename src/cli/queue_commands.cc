@@ -1,6 +1,8 @@
 // Commands about queues, what users may have, and what was used: queue, quota, usage.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <boost/json.hpp>
+#include <charconv>
 #include <memory>
 
 #include "base/text.h"
@@ -48,6 +50,31 @@ ListColumn held_column(std::string header, const std::string& limits, const std:
           .wide = wide};
 }
 
+// With three places at most, and no zeros at the end: 0, 1.5, 12.004.
+std::string decimal_text(const std::string& written) {
+  double value = 0;
+  const auto read = std::from_chars(written.data(), written.data() + written.size(), value);
+  if (written.empty() || read.ec != std::errc()) return written;
+  std::string text = fmt::format("{:.3f}", value);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.ends_with('.')) text.pop_back();
+  return text;
+}
+
+ListColumn decimal_column(std::string header, const std::string& field) {
+  return {.header = std::move(header),
+          .cell = [field](const Answer& item) { return Cell(decimal_text(item[field].text())); },
+          .align = Align::kRight,
+          .number = [field](const Answer& item) -> std::optional<std::int64_t> {
+            double value = 0;
+            const std::string written = item[field].text();
+            const auto read =
+                std::from_chars(written.data(), written.data() + written.size(), value);
+            if (written.empty() || read.ec != std::errc()) return std::nullopt;
+            return static_cast<std::int64_t>(std::clamp(value, -1e12, 1e12) * 1000);
+          }};
+}
+
 ListView queue_view() {
   ListView view;
   view.name = "path";
@@ -58,14 +85,17 @@ ListView queue_view() {
       held_column("MEMORY", "quota", "memoryBytes"),
       held_column("JOBS", "quota", "jobs"),
       number_column("WAITING", "waiting"),
-      text_column("BORROWED", "borrowedGpu"),
+      decimal_column("BORROWED", "borrowedGpu"),
       number_column("WEIGHT", "weight", true),
       {.header = "BORROWS",
        .cell = [](const Answer& queue) { return Cell(queue["mayBorrow"].flag() ? "yes" : "no"); },
        .wide = true},
-      text_column("MOST GPU", "mostGpu", true),
-      text_column("GPU HOURS", "usedGpuHours", true),
-      text_column("SCORE", "score", true)};
+      decimal_column("MOST GPU", "mostGpu"),
+      decimal_column("GPU HOURS", "usedGpuHours"),
+      decimal_column("SCORE", "score")};
+  for (std::size_t i = view.columns.size() - 3; i < view.columns.size(); ++i) {
+    view.columns[i].wide = true;
+  }
   return view;
 }
 
@@ -136,14 +166,17 @@ void add_quota_options(CLI::App& command, QuotaArguments& arguments) {
       ->type_name("NUMBER");
 }
 
-int put_and_say(const Session& session, const std::string& path, const QuotaArguments& arguments) {
+int put_and_say(const Session& session, const std::string& path, const QuotaArguments& arguments,
+                const std::string& what) {
   const Asked done = ask(session, "PUT", path, json::serialize(quota_body(arguments)));
-  return done ? session.print(arguments.name + " is set\n") : done.status();
+  return done ? session.print(fmt::format("{} {} is set\n", what, arguments.name)) : done.status();
 }
 
-int reset_and_say(const Session& session, const std::string& path, const std::string& name) {
+int reset_and_say(const Session& session, const std::string& path, const std::string& name,
+                  const std::string& what) {
   const Asked done = ask(session, "DELETE", path);
-  return done ? session.print(name + " is as the configuration has it\n") : done.status();
+  return done ? session.print(fmt::format("{} {} is as the configuration has it\n", what, name))
+              : done.status();
 }
 
 void add_queue(CommandTree& tree) {
@@ -151,12 +184,12 @@ void add_queue(CommandTree& tree) {
       tree.add(heading::kPeople, "queue", "Queues: what they have and may have", kQueueFooter);
   add_listing(tree, *queue, "How the queues stand", "/v1/queues", queue_view);
   auto arguments = std::make_shared<QuotaArguments>();
-  CLI::App* set =
-      tree.add_below(*queue, "set", "Say what a queue may have; for operators", kQueueSetFooter,
-                     [arguments](const Session& session) -> Result<int> {
-                       DIVVY_CHECK_OK(model::check_queue_path(arguments->name));
-                       return put_and_say(session, "/v1/queues/" + arguments->name, *arguments);
-                     });
+  CLI::App* set = tree.add_below(
+      *queue, "set", "Say what a queue may have; for operators", kQueueSetFooter,
+      [arguments](const Session& session) -> Result<int> {
+        DIVVY_CHECK_OK(model::check_queue_path(arguments->name));
+        return put_and_say(session, "/v1/queues/" + arguments->name, *arguments, "queue");
+      });
   set->add_option("QUEUE", arguments->name, "Like research/vision")->required();
   add_quota_options(*set, *arguments);
   set->add_flag("--no-borrow", arguments->no_borrow, "Never more than its quota");
@@ -177,7 +210,7 @@ void add_queue(CommandTree& tree) {
       tree.add_below(*queue, "reset", "Back to what the configuration says; for operators", "",
                      [name](const Session& session) -> Result<int> {
                        DIVVY_CHECK_OK(model::check_queue_path(*name));
-                       return reset_and_say(session, "/v1/queues/" + *name, *name);
+                       return reset_and_say(session, "/v1/queues/" + *name, *name, "queue");
                      });
   reset->add_option("QUEUE", *name, "Like research/vision")->required();
 }
@@ -187,12 +220,12 @@ void add_quota(CommandTree& tree) {
       tree.add(heading::kPeople, "quota", "What users have and may have", kQuotaFooter);
   add_listing(tree, *quota, "What users have and may have", "/v1/quotas", quota_view);
   auto arguments = std::make_shared<QuotaArguments>();
-  CLI::App* set =
-      tree.add_below(*quota, "set", "Say what a user may have; for operators", kQuotaSetFooter,
-                     [arguments](const Session& session) -> Result<int> {
-                       DIVVY_CHECK_OK(model::check_name("user", arguments->name));
-                       return put_and_say(session, "/v1/quotas/" + arguments->name, *arguments);
-                     });
+  CLI::App* set = tree.add_below(
+      *quota, "set", "Say what a user may have; for operators", kQuotaSetFooter,
+      [arguments](const Session& session) -> Result<int> {
+        DIVVY_CHECK_OK(model::check_name("user", arguments->name));
+        return put_and_say(session, "/v1/quotas/" + arguments->name, *arguments, "the quota of");
+      });
   set->add_option("USER", arguments->name, "Whose it is")->required();
   add_quota_options(*set, *arguments);
   auto name = std::make_shared<std::string>();
@@ -200,7 +233,7 @@ void add_quota(CommandTree& tree) {
       tree.add_below(*quota, "reset", "Back to what the configuration says; for operators", "",
                      [name](const Session& session) -> Result<int> {
                        DIVVY_CHECK_OK(model::check_name("user", *name));
-                       return reset_and_say(session, "/v1/quotas/" + *name, *name);
+                       return reset_and_say(session, "/v1/quotas/" + *name, *name, "the quota of");
                      });
   reset->add_option("USER", *name, "Whose it is")->required();
 }
@@ -218,6 +251,9 @@ ListColumn hours_column(std::string header, const std::string& field) {
           .number = [field](const Answer& sum) { return sum[field].number(); }};
 }
 
+constexpr std::string_view kUsageKinds[] = {"user", "queue", "job", "hour"};
+constexpr const char* kUsageHeads[] = {"USER", "QUEUE", "JOB", "HOUR"};
+
 struct UsageArguments {
   std::string by = "user";
   std::string since, before, user, queue, job, sort_by;
@@ -226,10 +262,17 @@ struct UsageArguments {
 
 Result<int> usage(const Session& session, const UsageArguments& arguments) {
   DIVVY_TRY(format, parse_output_format(arguments.format, kUsageFormats));
+  const auto* const kind = std::ranges::find(kUsageKinds, arguments.by);
+  if (kind == std::end(kUsageKinds)) {
+    const auto meant = did_you_mean(arguments.by, kUsageKinds);
+    return err(ErrorCode::kInvalidArgument, "--by: \"{}\" is not user, queue, job or hour{}",
+               escape_for_terminal(arguments.by),
+               meant ? fmt::format("; did you mean {}?", *meant) : "");
+  }
+  const char* const head = kUsageHeads[kind - std::begin(kUsageKinds)];
   ListView view;
   view.nothing = "nothing was used";
-  view.columns = {text_column(to_lower(arguments.by) == "hour" ? "HOUR" : "NAME", "name"),
-                  number_column("JOBS", "jobs"),
+  view.columns = {text_column(head, "name"), number_column("JOBS", "jobs"),
                   hours_column("GPU HOURS", "heldShareThousandthSeconds"),
                   hours_column("OF THEM USED", "usedShareThousandthSeconds")};
   std::vector<Answer> none;

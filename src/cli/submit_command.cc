@@ -60,7 +60,8 @@ Result<std::string> read_text(const std::string& file) {
 }
 
 // The document of the job, checked here so that what is wrong is told with its place.
-Result<json::object> make_document(const SubmitArguments& arguments, const ClientConfig& config) {
+Result<json::object> make_document(const SubmitArguments& arguments, const ClientConfig& config,
+                                   const std::optional<std::string>& path) {
   std::optional<JobFile> file;
   json::object document;
   if (!arguments.file.empty()) {
@@ -77,6 +78,11 @@ Result<json::object> make_document(const SubmitArguments& arguments, const Clien
     std::error_code code;
     const auto here = std::filesystem::current_path(code);
     if (!code) document["working_directory"] = here.string();
+  }
+  if (path && !contained) {
+    json::value& variables = document["environment"];
+    if (variables.is_null()) variables = json::object();
+    if (variables.is_object()) variables.as_object().emplace("PATH", *path);
   }
   const auto spec = model::read_job_spec(json::serialize(document));
   const Status good = spec ? model::check(*spec) : Status(err(spec.error()));
@@ -152,9 +158,11 @@ Result<int> submit(const Session& session, const SubmitArguments& arguments) {
   }
   const auto config = load_client_config(session.terminal.environment);
   if (!config) return session.fail(config.error());
-  DIVVY_TRY(document, make_document(arguments, *config));
   const auto daemon = session.daemon();
   if (!daemon) return session.fail(daemon.error());
+  // What works when it is typed works as a job; on another machine programs lie elsewhere.
+  const auto path = daemon->is_remote() ? std::nullopt : session.terminal.environment("PATH");
+  DIVVY_TRY(document, make_document(arguments, *config, path));
   if (const Status there = have_daemon(session, *daemon); !there) {
     return session.fail(there.error());
   }

@@ -35,6 +35,11 @@ std::optional<int> verdict(const Answer& job, WaitFor what) {
   return std::nullopt;
 }
 
+std::string state_words(const std::string& state) {
+  if (state == "succeeded" || state == "failed") return "has " + state;
+  return (state == "cancelled" ? "was " : "is ") + state;
+}
+
 struct WaitArguments {
   std::vector<std::string> jobs;
   std::string what = "ended";
@@ -74,8 +79,11 @@ Result<WaitFor> parse_wait_for(const std::string& text) {
   if (text == "succeeded") return WaitFor::kSucceeded;
   if (text == "ended") return WaitFor::kEnded;
   if (text == "running") return WaitFor::kRunning;
-  return err(ErrorCode::kInvalidArgument, "--for: \"{}\" is not succeeded, ended or running",
-             escape_for_terminal(text.substr(0, 40)));
+  constexpr std::string_view kWords[] = {"succeeded", "ended", "running"};
+  const auto meant = did_you_mean(text, kWords);
+  return err(ErrorCode::kInvalidArgument, "--for: \"{}\" is not succeeded, ended or running{}",
+             escape_for_terminal(text.substr(0, 40)),
+             meant ? fmt::format("; did you mean {}?", *meant) : "");
 }
 
 int wait_for_job(const Session& session, std::uint64_t job, const WaitOptions& options) {
@@ -113,7 +121,7 @@ int wait_for_job(const Session& session, std::uint64_t job, const WaitOptions& o
     }
   }
   if (!options.quiet && !last.empty()) {
-    session.say(fmt::format("job {} is {}", job, last["state"].text()));
+    session.say(fmt::format("job {} {}", job, state_words(last["state"].text())));
   }
   return decided.value_or(kExitError);
 }

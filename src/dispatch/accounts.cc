@@ -51,6 +51,9 @@ FindAccount accounts_of(store::Database& database) {
       getpwnam_r(owner.c_str(), &entry.user, entry.text.data(), entry.text.size(), &found);
     } else if (person->uid) {
       getpwuid_r(*person->uid, &entry.user, entry.text.data(), entry.text.size(), &found);
+    } else if (geteuid() != 0) {
+      // It can become nobody else, and whom its user added has been trusted with this account.
+      getpwuid_r(geteuid(), &entry.user, entry.text.data(), entry.text.size(), &found);
     }
     if (found == nullptr) {
       return err(

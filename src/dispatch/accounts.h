@@ -8,7 +8,8 @@
 namespace divvy::dispatch {
 
 // kFailedPrecondition: the person is no user of this machine, or not one that this daemon may
-// become. `database` outlives it.
+// become. A daemon that is not root's runs the jobs of people without a uid as its own user.
+// `database` outlives it.
 [[nodiscard]] FindAccount accounts_of(store::Database& database);
 
 }  // namespace divvy::dispatch

@@ -65,9 +65,6 @@ WaitReport Queue::explain(model::JobId job, WallTime now) {
     if (!report.starts && report.kind != WaitKind::kNever)
       report.starts = guess(*found, ids, trial, now);
   }
-  if (report.starts && report.kind != WaitKind::kNext) {
-    report.text += fmt::format("; best guess: it starts {}", about(*report.starts - now));
-  }
   return report;
 }
 

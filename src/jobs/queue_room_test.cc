@@ -42,8 +42,9 @@ TEST(Preemption, AHigherPriorityTakesThePlaceOfALowerOneInItsQueue) {
   EXPECT_EQ(stops[0].job, low);
   EXPECT_EQ(stops[0].reason, StopReason::kPreempted);
   EXPECT_EQ(stops[0].text, "preempted by urgent (3)");
-  EXPECT_EQ(desk.queue().explain(high, desk.now()).text,
-            "1 job makes way for it; best guess: it starts in 30 s");
+  const WaitReport report = desk.queue().explain(high, desk.now());
+  EXPECT_EQ(report.text, "1 job makes way for it");
+  EXPECT_EQ(report.starts, desk.now() + Seconds(30));
   EXPECT_TRUE(desk.run().empty()) << "nobody else is stopped while it leaves";
   desk.end(low, 0, 15);
   EXPECT_EQ(desk.state(low), JobState::kQueued);

@@ -19,8 +19,11 @@ Result<Enum> parse_one_of(std::string_view text, const std::array<std::string_vi
                           std::string_view of) {
   const auto* const found = std::ranges::find(names, to_lower(trim(text)));
   if (found != names.end()) return static_cast<Enum>(found - names.begin());
-  return err(ErrorCode::kInvalidArgument, "there is no {} \"{}\"; write {}", of,
-             escape_for_terminal(text.substr(0, 40)), fmt::join(names, ", "));
+  const auto meant = did_you_mean(trim(text), names);
+  return err(ErrorCode::kInvalidArgument, "there is no {} \"{}\"; {}", of,
+             escape_for_terminal(text.substr(0, 40)),
+             meant ? fmt::format("did you mean {}?", *meant)
+                   : fmt::format("write {}", fmt::join(names, ", ")));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@
 
 namespace divvy::run {
 
-// In the folder that `folder` is open on, however long its path is. It belongs to `owner`.
+// In the folder that `folder` is open on, however long its path is. `group` is that of `owner`.
 [[nodiscard]] Result<UniqueFd> listen_at_door(int folder, uid_t owner, gid_t group);
 // The next who knocks, if the kernel says that it is `owner`, root or our own user; others are hung
 // up on. Does not wait.
