@@ -131,10 +131,15 @@ Status serve(config::LiveConfig& settings, node::Background& background,
                                {"gpus", tenants->node().gpus().size()},
                                {"simulated", tenants->node().simulated()}});
   background.tell({}, 0);
-  const int signal = run_daemon_loop(signals, supervisor, settings, [&tenants] {
-    return fmt::format("{} GPUs, {} tenants, {} waiting.", tenants->node().gpus().size(),
-                       tenants->list().size(), tenants->waiting());
-  });
+  const int signal = run_daemon_loop(
+      signals, supervisor, settings,
+      {.status =
+           [&tenants] {
+             return fmt::format("{} GPUs, {} tenants, {} waiting.", tenants->node().gpus().size(),
+                                tenants->list().size(), tenants->waiting());
+           },
+       .reload = [&queue] { queue->renew_certificate(); },
+       .upkeep = [&queue] { queue->tidy(); }});
   log_info("divvyd ends", {{"signal", signal}});
   return {};
 }

@@ -50,14 +50,19 @@ class QueueHouse {
                                          const net::Caller& caller) const;
   // The rules of a configuration that was read again.
   [[nodiscard]] Status change(const jobs::Settings& queue);
+  // The files of the certificate are read again; the old one stays where the new one is no good.
+  void renew_certificate() const;
+  // Has the store forget what nobody needs any more; does not wait for it.
+  void tidy() const;
 
  private:
   [[nodiscard]] Status serve_network();
   [[nodiscard]] jobs::Settings configured() const;
-  QueueHouse(node::Tenants& tenants, QueueSettings settings);
+  QueueHouse(node::Tenants& tenants, Clock& clock, QueueSettings settings);
 
   mutable std::mutex mutex_;  // of settings_.queue
   QueueSettings settings_;
+  const Clock& clock_;
   dispatch::NodeMachine machine_;
   std::unique_ptr<store::Database> database_;
   std::unique_ptr<run::MachineRuntime> runtime_;

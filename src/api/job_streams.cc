@@ -39,14 +39,16 @@ Result<LogQuery> parse_log_query(const std::string& text, const model::Job& job)
   DIVVY_TRY(follow, query.flag("follow"));
   DIVVY_TRY(timestamps, query.flag("timestamps"));
   DIVVY_CHECK_OK(query.nothing_left());
-  if (rank && *rank >= job.members.size()) {
+  // One that waits has no members yet, but somebody may be here already to hear them.
+  const std::size_t members = job.members.empty() ? job.spec.members() : job.members.size();
+  if (rank && *rank >= members) {
     return err(ErrorCode::kNotFound, "rank: job {} has no member {}; it has {}", job.id, *rank,
-               job.members.size());
+               members);
   }
   wanted.wish = {tail, since};
   if (rank) wanted.rank = static_cast<std::uint32_t>(*rank);
   if (attempt) wanted.attempt = static_cast<std::uint32_t>(*attempt);
-  wanted.style = {timestamps, !rank && job.members.size() > 1};
+  wanted.style = {timestamps, !rank && members > 1};
   wanted.follow = follow;
   return wanted;
 }

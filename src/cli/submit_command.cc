@@ -59,8 +59,25 @@ Result<std::string> read_text(const std::string& file) {
   return text.str();
 }
 
+// What the job has of the caller, unless it says otherwise: the folder, and where programs are
+// found. A container has its own.
+void take_from_caller(const Terminal& terminal, json::object& document) {
+  if (!document.contains("working_directory")) {
+    std::error_code code;
+    const auto here = std::filesystem::current_path(code);
+    if (!code) document["working_directory"] = here.string();
+  }
+  const auto path = terminal.environment("PATH");
+  json::value& variables = document["environment"];
+  if (variables.is_null()) variables.emplace_object();
+  // What is no object is told of where the document is checked.
+  json::object* own = variables.if_object();
+  if (path && !path->empty() && own != nullptr && !own->contains("PATH")) (*own)["PATH"] = *path;
+}
+
 // The document of the job, checked here so that what is wrong is told with its place.
-Result<json::object> make_document(const SubmitArguments& arguments, const ClientConfig& config) {
+Result<json::object> make_document(const SubmitArguments& arguments, const Terminal& terminal,
+                                   const ClientConfig& config) {
   std::optional<JobFile> file;
   json::object document;
   if (!arguments.file.empty()) {
@@ -73,11 +90,7 @@ Result<json::object> make_document(const SubmitArguments& arguments, const Clien
   if (!document.contains("gpu")) document["gpu"] = "1";
   if (!document.contains("queue") && !config.queue.empty()) document["queue"] = config.queue;
   const bool contained = document.contains("container") && !document["container"].is_null();
-  if (!document.contains("working_directory") && !contained) {
-    std::error_code code;
-    const auto here = std::filesystem::current_path(code);
-    if (!code) document["working_directory"] = here.string();
-  }
+  if (!contained) take_from_caller(terminal, document);
   const auto spec = model::read_job_spec(json::serialize(document));
   const Status good = spec ? model::check(*spec) : Status(err(spec.error()));
   if (!good) return err(file ? file->placed(good.error()) : good.error());
@@ -152,7 +165,7 @@ Result<int> submit(const Session& session, const SubmitArguments& arguments) {
   }
   const auto config = load_client_config(session.terminal.environment);
   if (!config) return session.fail(config.error());
-  DIVVY_TRY(document, make_document(arguments, *config));
+  DIVVY_TRY(document, make_document(arguments, session.terminal, *config));
   const auto daemon = session.daemon();
   if (!daemon) return session.fail(daemon.error());
   if (const Status there = have_daemon(session, *daemon); !there) {

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -36,15 +37,18 @@ UniqueFd make_socket(int flags) {
 
 }  // namespace
 
-Result<UniqueFd> listen_at_door(int folder, uid_t owner, gid_t group) {
+Result<UniqueFd> listen_at_door(int folder, uid_t owner) {
   UniqueFd socket = make_socket(SOCK_NONBLOCK);
   const sockaddr_un address = address_in(folder);
   ::unlinkat(folder, kDoor, 0);
+  // The user of the member owns it. The daemon gets in by its group: root's has given up the right
+  // to pass by the rights of files.
+  const bool others = owner != ::geteuid();
   // The rights are set before there is a name, and connecting needs the right to write.
   if (!socket || ::fchmod(socket.get(), 0600) != 0 ||
       ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      ::fchmodat(folder, kDoor, 0600, 0) != 0 ||
-      (owner != ::geteuid() && ::fchownat(folder, kDoor, owner, group, AT_SYMLINK_NOFOLLOW) != 0) ||
+      ::fchmodat(folder, kDoor, others ? 0660 : 0600, 0) != 0 ||
+      (others && ::fchownat(folder, kDoor, owner, ::getegid(), AT_SYMLINK_NOFOLLOW) != 0) ||
       ::listen(socket.get(), 32) != 0) {
     return err(ErrorCode::kIo, "the door could not be opened: {}", std::strerror(errno));
   }
