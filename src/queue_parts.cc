@@ -54,6 +54,7 @@ Result<std::unique_ptr<QueueHouse>> QueueHouse::create(node::Tenants& tenants, C
   house->database_ = std::move(database);
   run::MachineRuntime::Options options;
   options.members = state / "members";
+  options.podman = house->settings_.podman;
   DIVVY_TRY(runtime, run::MachineRuntime::create(std::move(options), clock));
   house->runtime_ = std::move(runtime);
   house->people_ = std::make_unique<api::People>(*house->database_, clock, ::geteuid());
@@ -85,6 +86,12 @@ Result<std::unique_ptr<QueueHouse>> QueueHouse::create(node::Tenants& tenants, C
   DIVVY_CHECK_OK(house->queues_->apply());
   DIVVY_CHECK_OK(house->serve_network());
   return house;
+}
+
+Status QueueHouse::restore(const std::filesystem::path& state,
+                           const std::filesystem::path& backup) {
+  DIVVY_TRY(database, store::Database::open(state / "divvy.db"));
+  return database->restore(backup);
 }
 
 jobs::Settings QueueHouse::configured() const {

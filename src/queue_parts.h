@@ -31,6 +31,7 @@ struct QueueSettings {
   std::filesystem::path certificate;
   std::filesystem::path key;
   std::uint32_t max_rate = 100;
+  run::PodmanSettings podman;
 };
 
 class QueueHouse {
@@ -39,6 +40,9 @@ class QueueHouse {
   [[nodiscard]] static Result<std::unique_ptr<QueueHouse>> create(node::Tenants& tenants,
                                                                   Clock& clock,
                                                                   QueueSettings settings);
+  // Makes the store what it was in a backup, while no daemon runs.
+  [[nodiscard]] static Status restore(const std::filesystem::path& state,
+                                      const std::filesystem::path& backup);
   // Members run on.
   ~QueueHouse();
   QueueHouse(const QueueHouse&) = delete;

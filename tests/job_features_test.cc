@@ -236,6 +236,18 @@ TEST_F(JobFeatures, AQueueGetsItsPromiseBackFromThoseWhoBorrowedIt) {
   EXPECT_TRUE(becomes(borrower, "succeeded"));
 }
 
+TEST_F(JobFeatures, AMemberHoldsNothingOfTheDaemons) {
+  // Whoever watches has a connection that is open while the member is started.
+  Program watcher = start_divvy({"list", "--watch"}, "watch");
+  const auto first = submit({{"name", "first"}, {"command", {"true"}}});
+  ASSERT_TRUE(becomes(first, "succeeded"));
+  ASSERT_TRUE(eventually([&] { return has(watcher.printed(), "first"); }));
+  const std::string file = (folder() / "open").string();
+  const auto id = submit({{"command", {"sh", "-c", "ls -m /proc/self/fd > " + file}}});
+  ASSERT_TRUE(becomes(id, "succeeded"));
+  EXPECT_EQ(read_file("open"), "0, 1, 2, 3\n") << "the last one is the folder that is listed";
+}
+
 TEST_F(JobFeatures, AnAttemptThatRanIsInTheAccount) {
   const auto id = submit(gated("counted", 1));
   ASSERT_TRUE(becomes(id, "running"));
@@ -267,6 +279,8 @@ TEST_F(IdleJobs, AreWarnedShownWithTheTimeLeftAndEnded) {
   ASSERT_TRUE(becomes(id, "failed"));
   EXPECT_TRUE(has(history(id), "it did not use its GPU")) << history(id);
   EXPECT_TRUE(has(daemon_log(), "does not use it")) << "the warning";
+  const Outcome events = divvy({"events", "--job", std::to_string(id)});
+  EXPECT_TRUE(has(events.out, "unless it does")) << events.out << events.err;
   EXPECT_TRUE(eventually([&] { return tenants() == 0; }));
 }
 

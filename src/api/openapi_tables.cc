@@ -181,7 +181,7 @@ constexpr OperationRow kOperations[] = {
      "tail:integer since:integer rank:integer attempt:integer follow:boolean timestamps:boolean", "", 200, "text/plain"},
     {"POST", "/v1/jobs/prune", "pruneJobs", "Forgets jobs that have ended", "", "PruneRequest", 200, "PruneResult"},
     {"GET", "/v1/watch", "watchEvents", "What happens, as server-sent events; goes on behind Last-Event-ID",
-     "after:integer job:integer user:text limit:integer", "", 200, "text/event-stream"},
+     "after:integer from:text job:integer user:text limit:integer", "", 200, "text/event-stream"},
     {"GET", "/v1/whoami", "whoAmI", "Who is asking", "", "", 200, "Person"},
     {"GET", "/v1/people", "listPeople", "Everybody; for admins", "", "", 200, "PersonList"},
     {"POST", "/v1/people", "addPerson", "Adds somebody; for admins", "", "PersonRequest", 201, "Person"},
