@@ -384,7 +384,7 @@ void Dispatcher::act(const jobs::Decision& decision) {
     if (job == nullptr || job->attempt != start->attempt) return;
     books_[job->id] = {parts_.clock.wall_now(), 0};
     tasks_->add(job->id,
-                [this, copy = *job, members = start->members] { start_anew(copy, members); });
+                [this, copy = *job, members = start->members] { this->start(copy, members); });
   } else if (const auto* stop = std::get_if<jobs::Stop>(&decision)) {
     tasks_->add(stop->job,
                 [this, order = *stop] { this->stop(order.job, order.attempt, order.grace); });

@@ -127,11 +127,6 @@ class Dispatcher {
 
   // start_work.cc: what the starters do
   void start(const model::Job& job, std::vector<model::JobMember> members);
-  // The same for an attempt that was decided just now, so that whatever is there under its name is
-  // of a time that the store does not know of: it was put back to an earlier one.
-  void start_anew(const model::Job& job, const std::vector<model::JobMember>& members);
-  [[nodiscard]] Status clear(const run::MemberKey& key);
-  void refuse_start(const model::Job& job, const Error& error);
   // What there is of it, unless that is nothing but the beginning of a start.
   [[nodiscard]] std::optional<run::MemberReport> find_started(const run::MemberKey& key);
   void start_member(const model::Job& job, const model::JobMember& member, const Account& account,
@@ -140,6 +135,7 @@ class Dispatcher {
 
   // recovery.cc
   [[nodiscard]] Status recover();
+  [[nodiscard]] Status clear(const run::MemberKey& key);
 
   // use_book.cc: what was held and used
   struct Held {

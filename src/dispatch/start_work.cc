@@ -9,8 +9,6 @@ namespace {
 
 // As `podman run` says when it is podman that failed, and not the command.
 constexpr int kNotStarted = 125;
-// Its shepherd kills at once, but a busy machine may take a while.
-constexpr std::chrono::seconds kClearWithin{20};
 
 run::MemberKey key_of(const model::Job& job, const model::JobMember& member) {
   return {job.id, job.attempt, member.rank};
@@ -36,51 +34,6 @@ std::optional<run::MemberReport> Dispatcher::find_started(const run::MemberKey& 
   return std::nullopt;
 }
 
-// Ends it where it lives, and leaves nothing of it.
-Status Dispatcher::clear(const run::MemberKey& key) {
-  const auto until = std::chrono::steady_clock::now() + kClearWithin;
-  for (bool told = false;;) {
-    const auto report = parts_.runtime.find(key);
-    if (!report) return {};
-    if (!std::exchange(told, true)) {
-      log_warning("member of an unknown attempt is cleared", {{"member", to_string(key)}});
-    }
-    if (report->phase == run::MemberPhase::kLiving) {
-      DIVVY_CHECK_OK(parts_.runtime.stop(key, std::chrono::seconds(0)));
-    } else if (parts_.runtime.forget(key)) {
-      return {};
-    }
-    if (std::chrono::steady_clock::now() > until) {
-      return err(ErrorCode::kTimeout, "member {} of an earlier time does not end", to_string(key));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-}
-
-void Dispatcher::refuse_start(const model::Job& job, const Error& error) {
-  {
-    const std::lock_guard lock(mutex_);
-    const WallTime now = parts_.clock.wall_now();
-    if (error.code == ErrorCode::kResourceExhausted) {
-      queue_->start_refused(job.id, job.attempt, error.message, now);
-    } else {
-      queue_->start_failed(job.id, job.attempt, error.message, now);
-    }
-    books_.erase(job.id);
-    ++changes_;
-  }
-  wake();
-}
-
-void Dispatcher::start_anew(const model::Job& job, const std::vector<model::JobMember>& members) {
-  for (const model::JobMember& member : members) {
-    if (const Status cleared = clear(key_of(job, member)); !cleared) {
-      return refuse_start(job, cleared.error());
-    }
-  }
-  start(job, members);
-}
-
 // May be done again after a crash: members that were started are left alone.
 void Dispatcher::start(const model::Job& job, std::vector<model::JobMember> members) {
   std::erase_if(members, [&](const model::JobMember& member) {
@@ -97,7 +50,18 @@ void Dispatcher::start(const model::Job& job, std::vector<model::JobMember> memb
   };
   const auto refuse = [&](const Error& error) {
     give_back();
-    refuse_start(job, error);
+    {
+      const std::lock_guard lock(mutex_);
+      const WallTime now = parts_.clock.wall_now();
+      if (error.code == ErrorCode::kResourceExhausted) {
+        queue_->start_refused(job.id, job.attempt, error.message, now);
+      } else {
+        queue_->start_failed(job.id, job.attempt, error.message, now);
+      }
+      books_.erase(job.id);
+      ++changes_;
+    }
+    wake();
   };
   // Slices of an interrupted start may be there: they are given anew, with what belongs to them.
   give_back();
