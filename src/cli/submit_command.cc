@@ -68,11 +68,12 @@ void take_from_caller(const Terminal& terminal, json::object& document) {
     if (!code) document["working_directory"] = here.string();
   }
   const auto path = terminal.environment("PATH");
+  if (!path || path->empty()) return;
   json::value& variables = document["environment"];
   if (variables.is_null()) variables.emplace_object();
   // What is no object is told of where the document is checked.
   json::object* own = variables.if_object();
-  if (path && !path->empty() && own != nullptr && !own->contains("PATH")) (*own)["PATH"] = *path;
+  if (own != nullptr && !own->contains("PATH")) (*own)["PATH"] = *path;
 }
 
 // The document of the job, checked here so that what is wrong is told with its place.
