@@ -128,6 +128,7 @@ TEST_F(JobFeatures, AJobIsEndedAtItsTimeLimit) {
 TEST_F(JobFeatures, ASuspendedJobGivesItsGpuBackAndGoesOnWhenResumed) {
   const auto id = submit(gated("paused", 2));
   ASSERT_TRUE(becomes(id, "running"));
+  ASSERT_TRUE(eventually([&] { return starts("paused") == 1; }));
   const std::string name = std::to_string(id);
   EXPECT_EQ(divvy({"suspend", name}).status, 0);
   ASSERT_TRUE(becomes(id, "suspended"));
