@@ -63,6 +63,10 @@ class Times {
   std::vector<double> ms_;
 };
 
+// Members outlive the daemon, but need not outlive a program that was killed.
+const std::string kUntilWeEnd =
+    fmt::format(R"(["tail", "--pid={}", "-f", "/dev/null"])", ::getpid());
+
 class Daemon {
  public:
   explicit Daemon(const fs::path& in) {
@@ -78,9 +82,12 @@ class Daemon {
     texts.reserve(environment.size() + 1);
     for (const std::string& text : environment) texts.push_back(const_cast<char*>(text.c_str()));
     texts.push_back(nullptr);
-    std::string program = DIVVYD_PROGRAM;
+    // It ends with this program, whatever that ends by.
+    std::string program = "/usr/bin/setpriv";
+    std::string dies = "--pdeathsig=TERM";
+    std::string daemon = DIVVYD_PROGRAM;
     std::string level = "--log-level=warning";
-    char* arguments[] = {program.data(), level.data(), nullptr};
+    char* arguments[] = {program.data(), dies.data(), daemon.data(), level.data(), nullptr};
     DIVVY_CHECK(::posix_spawn(&pid_, program.c_str(), nullptr, nullptr, arguments, texts.data()) ==
                 0);
     while (!ask("GET", "/v1/node")) std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -98,11 +105,11 @@ class Daemon {
                              {.method = method, .path = path, .query = query, .body = body},
                              std::chrono::seconds(30));
   }
-  void submit(const std::string& share, const std::string& command, Times& times) {
+  void submit(const std::string& share, Times& times) {
     const auto begin = Clock::now();
-    const auto answer = ask(
-        "POST", "/v1/jobs", {},
-        fmt::format(R"({{"gpu": {}, "command": ["sleep", "{}"], "grace": "1s"}})", share, command));
+    const auto answer =
+        ask("POST", "/v1/jobs", {},
+            fmt::format(R"({{"gpu": {}, "command": {}, "grace": "1s"}})", share, kUntilWeEnd));
     times.add(Clock::now() - begin);
     if (answer && answer->status == 201) return;
     const std::lock_guard lock(mutex_);
@@ -156,9 +163,7 @@ double many(int count, int rate, const One& one) {
 
 void measure(const Options& options) {
   Daemon daemon(options.folder);
-  const auto submit = [&](const char* share, Times& times) {
-    daemon.submit(share, "100000", times);
-  };
+  const auto submit = [&](const char* share, Times& times) { daemon.submit(share, times); };
   Times first;
   many(options.running, 0, [&] { submit("0.08", first); });
   const auto running = [&] {

@@ -15,10 +15,18 @@ namespace divvy {
 // Blocks the signals that the loop waits for, so that no thread made later takes them.
 [[nodiscard]] sigset_t block_loop_signals();
 
-// Returns with the signal that ends the daemon. `status` says in a few words how it is doing; it
-// goes through the locks that the daemon's work needs, so that a daemon that hangs stops being
-// alive.
+struct LoopWork {
+  // Says in a few words how the daemon is doing. It goes through the locks that the daemon's work
+  // needs, so that a daemon that hangs stops being alive.
+  std::function<std::string()> status;
+  // After SIGHUP, besides the configuration.
+  std::function<void()> reload;
+  // Once at the beginning and then every hour. Does not block.
+  std::function<void()> upkeep;
+};
+
+// Returns with the signal that ends the daemon.
 int run_daemon_loop(const sigset_t& signals, const node::Supervisor& supervisor,
-                    config::LiveConfig& settings, const std::function<std::string()>& status);
+                    config::LiveConfig& settings, const LoopWork& work);
 
 }  // namespace divvy

@@ -46,6 +46,7 @@ struct Typed {
   bool check = false;
   bool print = false;
   bool print_page = false;
+  fs::path restore;
 };
 
 bool is_set(const char* variable) {
@@ -125,6 +126,9 @@ void describe(CLI::App& app, Typed& typed) {
   app.add_flag("--background", typed.background,
                "Go on in the background once ready; the log is divvyd.log in the state folder");
   app.add_flag("--foreground", typed.foreground, "Stay and log to standard error (the default)");
+  app.add_option("--restore", typed.restore,
+                 "Make the store what it was in this backup and end; jobs run on meanwhile")
+      ->type_name("FILE");
   app.add_option("--cdi-dir", typed.cdi,
                  "Folder of the devices for containers (DIVVY_CDI_DIR; default /etc/cdi and "
                  "/var/run/cdi for the daemon in /run/divvy, cdi in the run folder otherwise)")
@@ -173,7 +177,8 @@ std::variant<DaemonOptions, int> parse_daemon_options(int argc, char** argv) {
     std::cout << config::write_config(settings->now());
     return 0;
   }
-  return DaemonOptions{*std::move(settings), typed.background && !typed.foreground};
+  return DaemonOptions{*std::move(settings), typed.background && !typed.foreground,
+                       typed.restore.empty() ? fs::path() : fs::absolute(typed.restore)};
 }
 
 }  // namespace divvy

@@ -1,6 +1,7 @@
 // The command line of `divvyd` and the settings that follow from it. Composition.
 #pragma once
 
+#include <filesystem>
 #include <variant>
 
 #include "config/live_config.h"
@@ -10,6 +11,7 @@ namespace divvy {
 struct DaemonOptions {
   config::LiveConfig settings;
   bool background = false;
+  std::filesystem::path restore;  // A backup: put the store back to it and end
 };
 
 // The options to serve with, or the exit status where the command line was about something else or

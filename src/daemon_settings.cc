@@ -58,6 +58,7 @@ QueueSettings queue_settings_of(const config::DaemonConfig& config) {
   settings.certificate = config.api.certificate;
   settings.key = config.api.key;
   settings.max_rate = config.api.max_rate;
+  settings.podman = {config.containers.podman, config.containers.options};
   return settings;
 }
 

@@ -131,10 +131,15 @@ Status serve(config::LiveConfig& settings, node::Background& background,
                                {"gpus", tenants->node().gpus().size()},
                                {"simulated", tenants->node().simulated()}});
   background.tell({}, 0);
-  const int signal = run_daemon_loop(signals, supervisor, settings, [&tenants] {
-    return fmt::format("{} GPUs, {} tenants, {} waiting.", tenants->node().gpus().size(),
-                       tenants->list().size(), tenants->waiting());
-  });
+  const int signal = run_daemon_loop(
+      signals, supervisor, settings,
+      {.status =
+           [&tenants] {
+             return fmt::format("{} GPUs, {} tenants, {} waiting.", tenants->node().gpus().size(),
+                                tenants->list().size(), tenants->waiting());
+           },
+       .reload = [&queue] { queue->renew_certificate(); },
+       .upkeep = [&queue] { queue->tidy(); }});
   log_info("divvyd ends", {{"signal", signal}});
   return {};
 }
@@ -161,6 +166,12 @@ int run_daemon(DaemonOptions options) {
   const auto ledger_lock = node::lock_state_folder(folders.state);
   if (!ledger_lock) return fail(ledger_lock.error());
 
+  if (!options.restore.empty()) {
+    const Status restored = QueueHouse::restore(folders.state, options.restore);
+    if (!restored) return fail(restored.error());
+    log_info("the store is what it was in the backup", {{"file", options.restore.string()}});
+    return 0;
+  }
   const sigset_t signals = block_loop_signals();
   ::signal(SIGPIPE, SIG_IGN);
   node::raise_descriptor_limit();

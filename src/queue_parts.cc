@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "dispatch/accounts.h"
 #include "driver.h"
+#include "store/upkeep.h"
 
 namespace divvy {
 namespace {
@@ -33,8 +34,9 @@ run::Environment driver_environment() {
 
 }  // namespace
 
-QueueHouse::QueueHouse(node::Tenants& tenants, QueueSettings settings)
+QueueHouse::QueueHouse(node::Tenants& tenants, Clock& clock, QueueSettings settings)
     : settings_(std::move(settings)),
+      clock_(clock),
       machine_({.tenants = tenants,
                 .shim = installation() / "lib/divvy/libdivvy.so",
                 .environment = driver_environment()}) {}
@@ -46,12 +48,13 @@ QueueHouse::~QueueHouse() {
 
 Result<std::unique_ptr<QueueHouse>> QueueHouse::create(node::Tenants& tenants, Clock& clock,
                                                        QueueSettings settings) {
-  std::unique_ptr<QueueHouse> house(new QueueHouse(tenants, std::move(settings)));
+  std::unique_ptr<QueueHouse> house(new QueueHouse(tenants, clock, std::move(settings)));
   const std::filesystem::path& state = house->settings_.state;
   DIVVY_TRY(database, store::Database::open(state / "divvy.db"));
   house->database_ = std::move(database);
   run::MachineRuntime::Options options;
   options.members = state / "members";
+  options.podman = house->settings_.podman;
   DIVVY_TRY(runtime, run::MachineRuntime::create(std::move(options), clock));
   house->runtime_ = std::move(runtime);
   house->people_ = std::make_unique<api::People>(*house->database_, clock, ::geteuid());
@@ -85,6 +88,12 @@ Result<std::unique_ptr<QueueHouse>> QueueHouse::create(node::Tenants& tenants, C
   return house;
 }
 
+Status QueueHouse::restore(const std::filesystem::path& state,
+                           const std::filesystem::path& backup) {
+  DIVVY_TRY(database, store::Database::open(state / "divvy.db"));
+  return database->restore(backup);
+}
+
 jobs::Settings QueueHouse::configured() const {
   const std::lock_guard lock(mutex_);
   return settings_.queue;
@@ -96,6 +105,19 @@ Status QueueHouse::change(const jobs::Settings& queue) {
     settings_.queue = queue;
   }
   return queues_->apply();
+}
+
+void QueueHouse::renew_certificate() const {
+  if (!network_ || settings_.certificate.empty()) return;
+  if (const Status renewed = network_->reload_tls(); !renewed) {
+    log_error("the API keeps its certificate", {{"reason", renewed.error().message}});
+  }
+}
+
+void QueueHouse::tidy() const {
+  database_->later([now = clock_.wall_now()](store::Connection& connection) {
+    return store::forget_old(connection, now);
+  });
 }
 
 // Nothing here but what asks who is calling: slices and GPUs are for those on the machine.

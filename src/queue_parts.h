@@ -31,6 +31,7 @@ struct QueueSettings {
   std::filesystem::path certificate;
   std::filesystem::path key;
   std::uint32_t max_rate = 100;
+  run::PodmanSettings podman;
 };
 
 class QueueHouse {
@@ -39,6 +40,9 @@ class QueueHouse {
   [[nodiscard]] static Result<std::unique_ptr<QueueHouse>> create(node::Tenants& tenants,
                                                                   Clock& clock,
                                                                   QueueSettings settings);
+  // Makes the store what it was in a backup, while no daemon runs.
+  [[nodiscard]] static Status restore(const std::filesystem::path& state,
+                                      const std::filesystem::path& backup);
   // Members run on.
   ~QueueHouse();
   QueueHouse(const QueueHouse&) = delete;
@@ -50,14 +54,19 @@ class QueueHouse {
                                          const net::Caller& caller) const;
   // The rules of a configuration that was read again.
   [[nodiscard]] Status change(const jobs::Settings& queue);
+  // The files of the certificate are read again; the old one stays where the new one is no good.
+  void renew_certificate() const;
+  // Has the store forget what nobody needs any more; does not wait for it.
+  void tidy() const;
 
  private:
   [[nodiscard]] Status serve_network();
   [[nodiscard]] jobs::Settings configured() const;
-  QueueHouse(node::Tenants& tenants, QueueSettings settings);
+  QueueHouse(node::Tenants& tenants, Clock& clock, QueueSettings settings);
 
   mutable std::mutex mutex_;  // of settings_.queue
   QueueSettings settings_;
+  const Clock& clock_;
   dispatch::NodeMachine machine_;
   std::unique_ptr<store::Database> database_;
   std::unique_ptr<run::MachineRuntime> runtime_;

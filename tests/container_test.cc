@@ -1,19 +1,15 @@
 // Slices that are held by a name, and real containers that are given them: podman with runc, on two
 // simulated GPUs. The image has a libc, busybox and the programs that are started in it; no driver.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <memory>
-#include <set>
 
+#include "container_image.h"
 #include "divvyd_machine.h"
 
 namespace divvy::testing {
@@ -174,30 +170,6 @@ TEST_F(HeldSlices, TellOfWholeGpusToo) {
 
 // --- With containers ---
 
-// The libraries of a program, as the dynamic linker would load them.
-std::set<fs::path> libraries_of(const std::string& program) {
-  std::set<fs::path> result;
-  const std::unique_ptr<FILE, int (*)(FILE*)> output(
-      ::popen(("/usr/bin/ldd " + program).c_str(), "r"), ::pclose);
-  char line[4096];
-  while (output && ::fgets(line, sizeof line, output.get()) != nullptr) {
-    const std::string text = line;
-    const std::size_t start = text.find('/');
-    if (start != std::string::npos) {
-      result.insert(text.substr(start, text.find(' ', start) - start));
-    }
-  }
-  return result;
-}
-
-// A limit that we can set: the container's may not be above our own.
-std::string limit(const char* name, decltype(RLIMIT_NOFILE) what) {
-  rlimit value{};
-  ::getrlimit(what, &value);
-  const auto number = std::min<rlim_t>(value.rlim_max, 20'000);
-  return fmt::format("{}={}:{}", name, number, number);
-}
-
 class Containers : public HeldSlices {
  protected:
   void SetUp() override {
@@ -209,7 +181,7 @@ class Containers : public HeldSlices {
     if (start({"/usr/bin/unshare", "-m", "/bin/busybox", "true"}, "unshare").finish().status != 0) {
       GTEST_SKIP() << "the kernel gives us no mount namespace";
     }
-    make_image();
+    make_container_image(folder() / "image", {DIVVY_PROGRAM, GPULOAD_PROGRAM});
     // Programs in containers need not be root, and the GPUs are only simulated.
     ::chmod((folder() / "gpus").c_str(), 0666);
     ::chmod((folder() / "gpus.alive").c_str(), 0666);
@@ -225,19 +197,8 @@ class Containers : public HeldSlices {
   // A command in a container. `options` are podman's.
   std::vector<std::string> run(const std::vector<std::string>& options,
                                const std::vector<std::string>& command) const {
-    std::vector<std::string> words = {"run",       "--rm",
-                                      "--network", "none",
-                                      "--ulimit",  limit("nofile", RLIMIT_NOFILE),
-                                      "--ulimit",  limit("nproc", RLIMIT_NPROC)};
-    for (const char* name : {"ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"}) {
-      if (const char* value = std::getenv(name)) {
-        words.insert(words.end(), {"--env", fmt::format("{}={}", name, value)});
-      }
-    }
-#ifdef DIVVY_SANITIZED
-    // Sanitizers look at their own process in ways that containers are usually denied.
-    words.insert(words.end(), {"--cap-add", "SYS_PTRACE", "--security-opt", "seccomp=unconfined"});
-#endif
+    std::vector<std::string> words = container_run_options();
+    words.insert(words.begin(), {"run", "--rm"});
     words.insert(words.end(), options.begin(), options.end());
     words.insert(words.end(), {"--rootfs", (folder() / "image").string()});
     words.insert(words.end(), command.begin(), command.end());
@@ -254,40 +215,10 @@ class Containers : public HeldSlices {
   }
 
  private:
-  // Podman looks for devices in fixed folders, so ours is put there in a mount namespace of its
-  // own. Its storage is the test's.
   std::vector<std::string> podman(const std::vector<std::string>& words) const {
-    std::string line = fmt::format(
-        "mkdir -p /run/cdi && mount --bind {0}/run/cdi /run/cdi && exec /usr/bin/podman --root "
-        "{0}/storage --runroot {0}/runroot --tmpdir {0}/podman --storage-driver vfs --runtime runc "
-        "--cgroup-manager cgroupfs --events-backend none",
-        folder().string());
+    std::string line = podman_line(folder());
     for (const std::string& word : words) line += fmt::format(" '{}'", word);
     return {"/usr/bin/unshare", "-m", "/bin/sh", "-c", line};
-  }
-
-  void make_image() {
-    const fs::path image = folder() / "image";
-    for (const char* name :
-         {"bin", "usr/bin", "lib64", "etc", "tmp", "proc", "sys", "dev", "run"}) {
-      fs::create_directories(image / name);
-    }
-    fs::copy_file("/bin/busybox", image / "bin/busybox");
-    std::set<fs::path> libraries;
-    for (const std::string program : {DIVVY_PROGRAM, GPULOAD_PROGRAM}) {
-      fs::copy_file(program, image / "usr/bin" / fs::path(program).filename());
-      libraries.merge(libraries_of(program));
-    }
-    // The shim and the simulated driver name these as well, though they are empty today.
-    for (const char* name : {"libdl.so.2", "libpthread.so.0", "librt.so.1", "libm.so.6"}) {
-      for (const fs::path folder : {"/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/lib64"}) {
-        if (fs::exists(folder / name)) libraries.insert(folder / name);
-      }
-    }
-    for (const fs::path& library : libraries) {
-      fs::create_directories(image / library.parent_path().relative_path());
-      fs::copy_file(library, image / library.relative_path(), fs::copy_options::overwrite_existing);
-    }
   }
 };
 

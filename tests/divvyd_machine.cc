@@ -94,6 +94,7 @@ void Program::signal(int number) const {
 }
 
 std::string Program::errors() const { return read(output_.string() + ".err"); }
+std::string Program::printed() const { return read(output_.string() + ".out"); }
 
 Outcome Program::finish() {
   int status = 0;

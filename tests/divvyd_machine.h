@@ -39,6 +39,8 @@ class Program {
   void signal(int number) const;
   // What it has written to standard error so far.
   [[nodiscard]] std::string errors() const;
+  // The same of standard output.
+  [[nodiscard]] std::string printed() const;
   // Waits for its end.
   Outcome finish();
 

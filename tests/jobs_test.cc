@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "api/openapi.h"
-#include "divvyd_machine.h"
+#include "job_machine.h"
 #include "net/http.h"
 
 namespace divvy::testing {
@@ -16,58 +16,18 @@ namespace {
 namespace fs = std::filesystem;
 namespace json = boost::json;
 
-class Jobs : public Machine {
+class Jobs : public JobMachine {
  protected:
   void SetUp() override {
     Machine::SetUp();
     start_daemon();
-  }
-
-  // Members outlive the daemon, but not the test.
-  void TearDown() override {
-    const json::object all = ask("GET", "/v1/jobs?limit=1000").body;
-    for (const json::value& one : all.at("items").as_array()) {
-      const std::string path = "/v1/jobs/" + json::serialize(one.at("id"));
-      ask("DELETE", path);
-      EXPECT_TRUE(
-          eventually([&] { return !ask("GET", path).body.at("endedUnixMilliseconds").is_null(); }));
-    }
-    Machine::TearDown();
-  }
-
-  std::uint64_t submit(json::object job) {
-    if (!job.contains("gpu")) job["gpu"] = 0.3;
-    const Answer answer = ask("POST", "/v1/jobs", json::serialize(job));
-    EXPECT_EQ(answer.status, 201) << json::serialize(answer.body);
-    if (answer.status != 201) return 0;
-    return answer.body.at("items").at(0).at("id").to_number<std::uint64_t>();
-  }
-  json::object job(std::uint64_t id) { return ask("GET", "/v1/jobs/" + std::to_string(id)).body; }
-  std::string state(std::uint64_t id) { return std::string(job(id).at("state").as_string()); }
-  bool becomes(std::uint64_t id, const std::string& wanted) {
-    return eventually([&] { return state(id) == wanted; });
-  }
-  std::size_t tenants() { return ask("GET", "/v1/tenants").body.at("items").as_array().size(); }
-  // A command that says in a file that it runs, and then waits to be ended.
-  json::object waiting(const std::string& name) {
-    const std::string file = (folder() / name).string();
-    return {{"name", name},
-            {"grace", "5s"},
-            {"command", {"sh", "-c", "echo x >> " + file + "; exec sleep 1000"}}};
-  }
-  [[nodiscard]] int starts(const std::string& name) const {
-    std::ifstream file(folder() / name);
-    int lines = 0;
-    for (std::string line; std::getline(file, line);) ++lines;
-    return lines;
   }
 };
 
 TEST_F(Jobs, AJobRunsInItsSliceAndItsOutputIsKept) {
   const auto id = submit({{"command", {"sh", "-c", "echo $DIVVY_JOB_ID; echo oops >&2; exit 3"}}});
   ASSERT_TRUE(becomes(id, "failed"));
-  const json::object ended = job(id);
-  EXPECT_EQ(ended.at("running").at(0).at("end").at("exitCode").to_number<int>(), 3);
+  EXPECT_EQ(exit_code(id), 3);
   const net::HttpRequest output{
       .method = "GET", .path = "/v1/jobs/" + std::to_string(id) + "/logs", .query = {}, .body = {}};
   const auto logs =
@@ -88,17 +48,9 @@ TEST_F(Jobs, ASliceLimitsTheMember) {
 }
 
 TEST_F(Jobs, WhoDoesNotFitWaitsSaysWhyAndStartsWhenThereIsRoom) {
-  const auto first = submit([&] {
-    auto j = waiting("first");
-    j["gpu"] = 2;
-    return j;
-  }());
+  const auto first = submit(waiting("first", 2));
   ASSERT_TRUE(becomes(first, "running"));
-  const auto second = submit([&] {
-    auto j = waiting("second");
-    j["gpu"] = 1;
-    return j;
-  }());
+  const auto second = submit(waiting("second", 1));
   ASSERT_TRUE(eventually([&] { return !job(second).at("waits").is_null(); }));
   EXPECT_EQ(job(second).at("waits").at("place").to_number<int>(), 1);
   EXPECT_EQ(ask("DELETE", "/v1/jobs/" + std::to_string(first)).status, 200);
@@ -110,17 +62,13 @@ TEST_F(Jobs, TheDaemonIsKilledAndTheWorkGoesOn) {
   const auto running = submit(waiting("running"));
   ASSERT_TRUE(becomes(running, "running"));
   ASSERT_TRUE(eventually([&] { return starts("running") == 1; }));
-  const auto ends = submit(
-      {{"name", "ends"},
-       {"command",
-        {"sh", "-c",
-         "while [ ! -e " + (folder() / "go").string() + " ]; do sleep 0.05; done; exit 7"}}});
+  const auto ends = submit(gated("ends", 0.3, 7));
   ASSERT_TRUE(becomes(ends, "running"));
   stop_daemon(SIGKILL);
-  std::ofstream(folder() / "go") << "now\n";
+  open_gate("ends");
   start_daemon();
   EXPECT_TRUE(becomes(ends, "failed"));
-  EXPECT_EQ(job(ends).at("running").at(0).at("end").at("exitCode").to_number<int>(), 7);
+  EXPECT_EQ(exit_code(ends), 7);
   EXPECT_EQ(state(running), "running");
   EXPECT_EQ(starts("running"), 1) << "not started twice";
   EXPECT_EQ(ask("DELETE", "/v1/jobs/" + std::to_string(running)).status, 200);

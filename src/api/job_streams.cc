@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <set>
 
 #include "api/job_documents.h"
 #include "api/job_routes.h"
@@ -39,14 +40,16 @@ Result<LogQuery> parse_log_query(const std::string& text, const model::Job& job)
   DIVVY_TRY(follow, query.flag("follow"));
   DIVVY_TRY(timestamps, query.flag("timestamps"));
   DIVVY_CHECK_OK(query.nothing_left());
-  if (rank && *rank >= job.members.size()) {
+  // One that waits has no members yet, but somebody may be here already to hear them.
+  const std::size_t members = job.members.empty() ? job.spec.members() : job.members.size();
+  if (rank && *rank >= members) {
     return err(ErrorCode::kNotFound, "rank: job {} has no member {}; it has {}", job.id, *rank,
-               job.members.size());
+               members);
   }
   wanted.wish = {tail, since};
   if (rank) wanted.rank = static_cast<std::uint32_t>(*rank);
   if (attempt) wanted.attempt = static_cast<std::uint32_t>(*attempt);
-  wanted.style = {timestamps, !rank && job.members.size() > 1};
+  wanted.style = {timestamps, !rank && members > 1};
   wanted.follow = follow;
   return wanted;
 }
@@ -61,7 +64,9 @@ JobRoutes::Answer JobRoutes::logs(const model::Job& job, const std::string& quer
   response.content_type = "text/plain; charset=utf-8";
   response.stream = [this, id = job.id, wanted = wanted](net::HttpStream& stream) {
     std::uint32_t shown = 0;
+    std::set<std::uint32_t> opened;  // ranks of the attempt that is shown
     std::optional<run::GangLog> log;
+    run::LogWish wish = wanted.wish;  // of the first attempt only: of the others it is all
     const auto send = [&](const std::vector<run::LogLine>& lines) {
       std::string text;
       for (const run::LogLine& line : lines) text += to_text(line, wanted.style);
@@ -71,17 +76,21 @@ JobRoutes::Answer JobRoutes::logs(const model::Job& job, const std::string& quer
       const auto now = find(id);
       if (!now) return;
       const std::uint32_t attempt = wanted.attempt.value_or(now->attempt);
-      if (attempt != shown) {
+      if (attempt != shown || !log) {
         if (log && !send(log->rest())) return;
         log.emplace();
-        for (const model::JobMember& member : now->members) {
-          if (wanted.rank && member.rank != *wanted.rank) continue;
-          auto reader = run::LogReader::open(parts_.folder_of({id, attempt, member.rank}),
-                                             shown == 0 ? wanted.wish : run::LogWish{});
-          if (reader) log->add(member.rank, *std::move(reader));
-        }
-        // Its members may not be there yet.
-        if (log->members() > 0) shown = attempt;
+        opened.clear();
+        if (shown != 0) wish = {};
+        shown = attempt;
+      }
+      // Members come one after the other, and some may not be there yet.
+      for (const model::JobMember& member : now->members) {
+        if (opened.contains(member.rank)) continue;
+        if (wanted.rank && member.rank != *wanted.rank) continue;
+        auto reader = run::LogReader::open(parts_.folder_of({id, attempt, member.rank}), wish);
+        if (!reader) continue;
+        log->add(member.rank, *std::move(reader));
+        opened.insert(member.rank);
       }
       bool any = false;
       while (log) {

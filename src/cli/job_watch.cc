@@ -80,7 +80,8 @@ int watch_jobs(const Session& session, const Daemon& daemon, const WatchWish& wi
     if (reply && !reply->ok()) return session.fail(*reply);
     const bool silent = !reply && reply.error().code == ErrorCode::kTimeout;
     if (!wish.follow && (reply || silent)) return kExitOk;
-    if (!reply && !connected && !silent) return session.fail(reply.error());
+    const bool known = connected || wish.reached;
+    if (!reply && !known && !silent) return session.fail(reply.error());
     if (!silent) outage.wait();
   }
 }

@@ -17,7 +17,8 @@ struct WatchWish {
   std::uint64_t after = 0;             // Behind this number
   bool from_now = false;               // Only what happens from now on
   std::optional<std::chrono::steady_clock::time_point> until{};
-  bool follow = true;  // False: only what there is already
+  bool follow = true;    // False: only what there is already
+  bool reached = false;  // The daemon has answered before: it is an outage also when this fails
 };
 
 struct WatchTakers {

@@ -42,7 +42,7 @@ int show_logs(const Session& session, std::uint64_t job, const LogOptions& optio
   LogFollow log(options.timestamps, [&](std::string_view line) { session.out << line; });
   Outage outage(session);
   // A daemon that was never there is an error; one that went away comes back.
-  for (bool reached = false;;) {
+  for (bool reached = options.reached;;) {
     const auto since = log.since() ? log.since() : options.since_milliseconds;
     Question question{.method = "GET", .path = log_path(job, options, options.follow, since)};
     // A job may be silent for as long as it likes.

@@ -12,6 +12,7 @@ namespace divvy::cli {
 
 struct LogOptions {
   bool follow = false;
+  bool reached = false;  // The daemon has answered before: it will be back
   bool timestamps = false;
   std::optional<std::int64_t> since_milliseconds{};
   std::optional<std::uint64_t> tail{};

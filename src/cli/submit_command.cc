@@ -129,13 +129,14 @@ int stay_with(const Session& session, const SubmitArguments& arguments,
   for (const Answer& job : jobs) {
     const auto id = static_cast<std::uint64_t>(job["id"].number().value_or(0));
     if (arguments.follow) {
-      const int shown = show_logs(session, id, {.follow = true});
+      const int shown = show_logs(session, id, {.follow = true, .reached = true});
       if (shown != kExitOk) return shown;
     }
     const int waited = wait_for_job(session, id,
                                     {.what = WaitFor::kEnded,
                                      .timeout = timeout,
-                                     .quiet = arguments.quiet || arguments.follow});
+                                     .quiet = arguments.quiet || arguments.follow,
+                                     .reached = true});
     if (waited != kExitOk) return waited;
     const Asked ended = ask(session, "GET", fmt::format("/v1/jobs/{}", id));
     if (!ended) return ended.status();

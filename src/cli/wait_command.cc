@@ -91,7 +91,7 @@ int wait_for_job(const Session& session, std::uint64_t job, const WaitOptions& o
   if (!daemon) return session.fail(daemon.error());
   const DetachOnInterrupt detach(
       fmt::format("stopped waiting; job {} goes on: divvy get {}", job, job));
-  WatchWish wish{.job = job};
+  WatchWish wish{.job = job, .reached = options.reached};
   if (options.timeout) wish.until = std::chrono::steady_clock::now() + *options.timeout;
 
   // Asked again after every event rather than read from it: what counts is how it stands now.
@@ -100,6 +100,7 @@ int wait_for_job(const Session& session, std::uint64_t job, const WaitOptions& o
   const auto look = [&] {
     const auto reply = daemon->ask("GET", fmt::format("/v1/jobs/{}", job));
     if (!reply) return true;  // An outage; the events will come again.
+    wish.reached = true;
     if (!reply->ok()) {
       decided = session.fail(*reply);
       return false;

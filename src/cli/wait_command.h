@@ -18,6 +18,7 @@ struct WaitOptions {
   WaitFor what = WaitFor::kEnded;
   std::optional<std::chrono::seconds> timeout{};
   bool quiet = false;
+  bool reached = false;  // The daemon has answered before
 };
 
 // 0 when it came so, 124 when the time was over, 1 when it can never be so any more. With kEnded

@@ -74,6 +74,12 @@ struct CdiConfig {
   bool graphics = false;
 };
 
+// How members in containers are started.
+struct ContainersConfig {
+  std::vector<std::string> podman = {"podman"};  // The program with its global options
+  std::vector<std::string> options;              // For `podman run`, before Divvy's own
+};
+
 struct PrivilegesConfig {
   bool drop = true;
   std::vector<std::string> keep;  // Capabilities beyond those that Divvy needs, like SYS_ADMIN
@@ -105,6 +111,7 @@ struct DaemonConfig {
   QueueConfig queue;
   ApiConfig api;
   CdiConfig cdi;
+  ContainersConfig containers;
   PrivilegesConfig privileges;
 };
 

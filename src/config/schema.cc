@@ -25,6 +25,7 @@ constexpr Section kSections[] = {
     {"queue", "How jobs are ordered, preempted and reclaimed."},
     {"api", "The API for the network; the local socket is always there."},
     {"cdi", "Descriptions of GPUs and slices for container runtimes."},
+    {"containers", "How members of jobs in containers are started."},
     {"privileges", "What root's daemon gives up once it is ready."},
 };
 
@@ -238,6 +239,14 @@ std::vector<Setting> make_table() {
   table.push_back(flag("cdi", "graphics", kRestart,
                        "Give containers what drawing and video need as well.",
                        FIELD(cdi.graphics)));
+
+  table.push_back(row("containers", "podman", "a list of words", kRestart,
+                      "The program, with options that hold for all its commands. It needs more "
+                      "privileges than root's daemon keeps: see privileges.drop.",
+                      FIELD(containers.podman), read_words, kWritePlainly));
+  table.push_back(row("containers", "options", "a list of words", kRestart,
+                      "For every `podman run`, before those that a job asks for.",
+                      FIELD(containers.options), read_words, kWritePlainly));
 
   table.push_back(flag("privileges", "drop", kRestart,
                        "Give up the capabilities that the daemon does not need.",

@@ -233,6 +233,13 @@ void read_address(const YamlNode& node, std::string& value, Problems& problems) 
   value = *text;
 }
 
+void read_words(const YamlNode& node, std::vector<std::string>& value, Problems& problems) {
+  read_list(node, "[--network, none]", value, problems,
+            [&](const YamlNode& item, std::string& word) {
+              if (const auto text = word_of(item, "a word", problems)) word = *text;
+            });
+}
+
 void read_capabilities(const YamlNode& node, std::vector<std::string>& value, Problems& problems) {
   read_list(node, "[SYS_ADMIN]", value, problems, [&](const YamlNode& item, std::string& name) {
     const auto text = word_of(item, "the name of a capability, like SYS_ADMIN", problems);

@@ -369,6 +369,15 @@ bool Dispatcher::write(std::unique_lock<std::mutex>& lock) {
   return true;
 }
 
+// An event that may be lost with a crash: nothing depends on it.
+void Dispatcher::tell(store::EventRow event) {
+  parts_.database.later([event = std::move(event)](store::Connection& connection) -> Status {
+    DIVVY_TRY(number, store::EventTable(connection).add(event));
+    static_cast<void>(number);
+    return {};
+  });
+}
+
 void Dispatcher::act(const jobs::Decision& decision) {
   if (const auto* start = std::get_if<jobs::Start>(&decision)) {
     const model::Job* job = queue_->find(start->job);
@@ -382,6 +391,12 @@ void Dispatcher::act(const jobs::Decision& decision) {
   } else if (const auto* warn = std::get_if<jobs::Warn>(&decision)) {
     log_info("job holds a GPU and does not use it",
              {{"job", warn->job.value()}, {"left_s", warn->left.count()}});
+    if (const model::Job* job = queue_->find(warn->job)) {
+      tell(
+          event_of(*job, {parts_.clock.wall_now(), job->state,
+                          fmt::format("it does not use its GPU and is ended in {} s unless it does",
+                                      warn->left.count())}));
+    }
   }
 }
 

@@ -33,6 +33,7 @@
 #include "jobs/queue.h"
 #include "run/runtime.h"
 #include "store/database.h"
+#include "store/event_table.h"
 #include "store/submission.h"
 #include "store/usage_table.h"
 
@@ -122,6 +123,7 @@ class Dispatcher {
   // for the disk.
   [[nodiscard]] bool write(std::unique_lock<std::mutex>& lock);
   void act(const jobs::Decision& decision);
+  void tell(store::EventRow event);
 
   // start_work.cc: what the starters do
   void start(const model::Job& job, std::vector<model::JobMember> members);
@@ -133,6 +135,7 @@ class Dispatcher {
 
   // recovery.cc
   [[nodiscard]] Status recover();
+  [[nodiscard]] Status clear(const run::MemberKey& key);
 
   // use_book.cc: what was held and used
   struct Held {

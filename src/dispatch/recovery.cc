@@ -11,6 +11,9 @@
 namespace divvy::dispatch {
 namespace {
 
+// Its shepherd kills at once, but a busy machine may take a while.
+constexpr std::chrono::seconds kClearWithin{20};
+
 struct Past {
   std::vector<model::Job> jobs;
   std::vector<jobs::UsageRow> usage;
@@ -42,7 +45,38 @@ Result<Past> read_past(store::Connection& connection, WallTime now, model::Secon
   return past;
 }
 
+// Members of attempts that never were, as the store has it: it was put back to an earlier time, or
+// jobs were pruned and their output was not.
+Result<std::vector<run::MemberKey>> find_strangers(
+    store::Connection& connection, const std::map<run::MemberKey, run::MemberReport>& members) {
+  std::vector<run::MemberKey> strangers;
+  for (const auto& [key, report] : members) {
+    DIVVY_TRY(job, store::JobTable(connection).find(key.job));
+    if (!job || job->attempt < key.attempt) strangers.push_back(key);
+  }
+  return strangers;
+}
+
 }  // namespace
+
+// Ends it where it lives, and leaves nothing of it.
+Status Dispatcher::clear(const run::MemberKey& key) {
+  const auto until = std::chrono::steady_clock::now() + kClearWithin;
+  log_warning("member of no job is ended", {{"member", to_string(key)}});
+  for (;;) {
+    const auto report = parts_.runtime.find(key);
+    if (!report) return {};
+    if (report->phase == run::MemberPhase::kLiving) {
+      DIVVY_CHECK_OK(parts_.runtime.stop(key, std::chrono::seconds(0)));
+    } else if (parts_.runtime.forget(key)) {
+      return {};
+    }
+    if (std::chrono::steady_clock::now() > until) {
+      return err(ErrorCode::kTimeout, "member {} of an earlier time does not end", to_string(key));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
 
 Status Dispatcher::recover() {
   const WallTime now = parts_.clock.wall_now();
@@ -62,7 +96,15 @@ Status Dispatcher::recover() {
       if (!member.end) expected.insert({job.id, job.attempt, member.rank});
     }
   }
-  // Nobody knows them, or nobody does any more.
+  // Numbers that the store does not know will be given again.
+  DIVVY_TRY(strangers, parts_.database.read([&](store::Connection& connection) {
+    return find_strangers(connection, members);
+  }));
+  for (const run::MemberKey& key : strangers) {
+    DIVVY_CHECK_OK(clear(key));
+    members.erase(key);
+  }
+  // Nobody waits for them any more.
   for (const auto& [key, report] : members) {
     if (expected.contains(key) || report.phase != run::MemberPhase::kLiving) continue;
     log_warning("member of no job is ended", {{"member", to_string(key)}});

@@ -1,5 +1,6 @@
 #include "net/http_connection.h"
 
+#include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -256,7 +257,8 @@ void serve_connection(int fd, const Caller& caller, const std::shared_ptr<asio::
     asio::io_context context(1);
     PlainStream plain(context);
     ErrorNumber code;
-    code = plain.socket().assign(Protocol(caller.local() ? AF_UNIX : AF_INET6, 0), ::dup(fd), code);
+    code = plain.socket().assign(Protocol(caller.local() ? AF_UNIX : AF_INET6, 0),
+                                 ::fcntl(fd, F_DUPFD_CLOEXEC, 0), code);
     if (code) return;
     if (tls == nullptr) {
       Connection(context, plain, caller, rules).serve();

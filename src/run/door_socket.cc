@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -36,7 +37,7 @@ UniqueFd make_socket(int flags) {
 
 }  // namespace
 
-Result<UniqueFd> listen_at_door(int folder, uid_t owner, gid_t group) {
+Result<UniqueFd> listen_at_door(int folder, uid_t owner) {
   UniqueFd socket = make_socket(SOCK_NONBLOCK);
   const sockaddr_un address = address_in(folder);
   ::unlinkat(folder, kDoor, 0);

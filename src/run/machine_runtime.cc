@@ -62,6 +62,8 @@ Result<pid_t> spawn(std::vector<std::string> words, const MemberFolder& folder, 
   ::posix_spawn_file_actions_addopen(&actions, 2, (folder.path() / kShepherdLog).c_str(),
                                      O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
   ::posix_spawn_file_actions_adddup2(&actions, channel, kShepherdChannel);
+  // It lives longer than the daemon: a connection that it held would stay open for the other side.
+  ::posix_spawn_file_actions_addclosefrom_np(&actions, kShepherdChannel + 1);
   sigset_t none;
   sigset_t usual;
   ::sigemptyset(&none);

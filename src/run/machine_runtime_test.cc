@@ -1,6 +1,8 @@
 #include "run/machine_runtime.h"
 
+#include <poll.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -182,6 +184,18 @@ TEST_F(Members, EndAlsoWhenTheirDoorIsGone) {
   fs::remove(runtime_->folder_of(key(1)) / "door");
   EXPECT_TRUE(runtime_->stop(key(1), seconds(0)));
   EXPECT_EQ(await_end(key(1)).end->exit_code, 9);
+}
+
+TEST_F(Members, WhoseFolderWasRemovedLeaveNoShepherdBehind) {
+  const std::string gate = (folder_.path() / "gate").string();
+  start(shell(1, fmt::format("while [ ! -e {} ]; do sleep 0.05; done", gate)));
+  const pid_t shepherd = watch_of(key(1)).shepherd.pid;
+  const UniqueFd watched(static_cast<int>(::syscall(SYS_pidfd_open, shepherd, 0U)));
+  ASSERT_TRUE(watched);
+  fs::remove_all(runtime_->folder_of(key(1)));
+  std::ofstream(gate) << "open\n";
+  pollfd wait{watched.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&wait, 1, 30'000), 1) << "it waits for a folder that is gone";
 }
 
 // --- Limits ---

@@ -122,6 +122,11 @@ Result<UniqueFd> MemberFolder::try_lock() const {
 }
 Result<UniqueFd> MemberFolder::lock() const { return lock(LOCK_EX); }
 
+bool MemberFolder::is_gone() const {
+  struct stat status{};
+  return ::fstat(fd(), &status) == 0 && status.st_nlink == 0;
+}
+
 Status MemberFolder::remove() const {
   // Held to the end, so that a shepherd that waits for it finds nothing when it has it.
   const auto held = lock();

@@ -51,6 +51,8 @@ class MemberFolder {
   // Waits for whoever has it.
   [[nodiscard]] Result<UniqueFd> lock() const;
 
+  // Somebody has removed it while it was open here.
+  [[nodiscard]] bool is_gone() const;
   // The folder and everything in it. Only of a member with a last word.
   [[nodiscard]] Status remove() const;
 

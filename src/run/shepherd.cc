@@ -49,8 +49,8 @@ int give_up(const MemberFolder& folder, UniqueFd& channel, const Error& why) {
 int look_after(const MemberFolder& folder, UniqueFd channel) {
   auto orders = folder.orders();
   // Before the lock is taken: whoever sees that a member is looked after finds a door to knock at.
-  auto door = orders ? listen_at_door(folder.fd(), orders->member.uid, orders->member.gid)
-                     : Result<UniqueFd>(UniqueFd());
+  auto door =
+      orders ? listen_at_door(folder.fd(), orders->member.uid) : Result<UniqueFd>(UniqueFd());
   if (!door) log_warning("there is no door", {{"reason", door.error().message}});
   // Held until this process is gone, however it goes.
   const auto lock = folder.lock();

@@ -167,7 +167,8 @@ void Tending::finish() {
   end_.at = clock_.wall_now();
   for (;;) {
     const Status written = folder_.write(Ending{end_, false});
-    if (written) break;
+    // Without a folder there is nobody to tell, and there never will be.
+    if (written || folder_.is_gone()) break;
     // As long as it is not told it has not ended: the lock is ours, and nobody gives it up.
     log_error("the last word could not be written", {{"reason", written.error().message}});
     (void)::poll(nullptr, 0, kDiskPauseMs);

@@ -1,0 +1,22 @@
+// What the store need not know for ever. The daemon calls it once an hour, inside a change.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "store/connection.h"
+
+namespace divvy::store {
+
+// A request that is sent again after so long is a new one.
+constexpr std::chrono::hours kKeepKeys{24 * 7};
+// Whoever watches and was away for longer than so many looks at the jobs themselves.
+constexpr std::uint64_t kKeepEvents = 100'000;
+// A year and a month, so that a whole year can be reported.
+constexpr std::chrono::hours kKeepUsage{24 * 400};
+
+[[nodiscard]] Status forget_old(Connection& connection, WallTime now);
+
+}  // namespace divvy::store

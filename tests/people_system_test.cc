@@ -1,0 +1,236 @@
+// People and their tokens against the real daemon, which serves its API on the network inside TLS:
+// who may come in, whose jobs are whose, and what becomes of secrets.
+#include <signal.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "job_machine.h"
+#include "net/http.h"
+#include "net/tls_testing.h"
+
+namespace divvy::testing {
+namespace {
+
+namespace fs = std::filesystem;
+namespace json = boost::json;
+
+constexpr uid_t kNobody = 65534;
+
+class PeopleSystem : public JobMachine {
+ protected:
+  void SetUp() override {
+    Machine::SetUp();
+    // Jobs of others than root run below it.
+    fs::permissions(folder(), fs::perms(0711));
+    identity_ = net::make_test_identity(folder(), "server", "gpu.example");
+    environment_.push_back("DIVVY_CONFIG=" + (folder() / "client.yaml").string());
+    start_served();
+  }
+  void start_served() {
+    // Tests ask again and again until something happens.
+    start_daemon({"--set", "api.max_rate=100000", "--set", "api.address=127.0.0.1:0", "--set",
+                  "api.certificate=" + identity_.certificate.string(), "--set",
+                  "api.key=" + identity_.key.string()});
+    const std::string log = daemon_log();
+    const std::string word = "API for the network port=";
+    ASSERT_TRUE(has(log, word)) << log;
+    port_ = static_cast<std::uint16_t>(std::stoi(log.substr(log.find(word) + word.size())));
+  }
+
+  // Somebody who exists on this machine, so that their jobs can run.
+  void add_person(const std::string& name) {
+    const uid_t uid = ::geteuid() == 0 ? kNobody : ::geteuid();
+    const Outcome added = divvy({"user", "add", name, "--uid", std::to_string(uid)});
+    ASSERT_EQ(added.status, 0) << added.err;
+  }
+  std::string token_for(const std::string& user, const std::string& expires = "1h") {
+    const Outcome made = divvy({"token", "create", "--user", user, "--expires", expires});
+    EXPECT_EQ(made.status, 0) << made.err;
+    return made.out.substr(0, made.out.find('\n'));
+  }
+  std::string token_id(const std::string& user) {
+    const Answer all = ask("GET", "/v1/tokens?everybody=true");
+    for (const json::value& one : all.body.at("items").as_array()) {
+      if (one.at("user").as_string() == user) return std::string(one.at("id").as_string());
+    }
+    return {};
+  }
+
+  // Over the network. An empty token: without one.
+  net::HttpResponse call(const std::string& token, const std::string& method,
+                         const std::string& path, const std::string& body = {}) {
+    net::HttpTarget target;
+    target.network = net::TcpAddress{"127.0.0.1", port_};
+    target.tls = net::TlsTrust{identity_.certificate, "gpu.example"};
+    net::HttpRequest request{.method = method, .path = path, .query = {}, .body = body};
+    if (!token.empty()) request.headers["authorization"] = "Bearer " + token;
+    const auto answer = net::http_request(target, request, std::chrono::seconds(20));
+    EXPECT_TRUE(answer.has_value());
+    return answer.value_or(net::HttpResponse());
+  }
+  int status(const std::string& token, const std::string& method, const std::string& path) {
+    return call(token, method, path).status;
+  }
+  std::uint64_t submit_as(const std::string& token, json::object job) {
+    const auto answer = call(token, "POST", "/v1/jobs", json::serialize(job));
+    EXPECT_EQ(answer.status, 201) << answer.body;
+    if (answer.status != 201) return 0;
+    return json::parse(answer.body).at("items").at(0).at("id").to_number<std::uint64_t>();
+  }
+
+  net::TlsIdentity identity_;
+  std::uint16_t port_ = 0;
+};
+
+TEST_F(PeopleSystem, ATokenOpensTheApiOnTheNetworkAndNothingElseDoes) {
+  add_person("ada");
+  const std::string token = token_for("ada");
+  EXPECT_EQ(status(token, "GET", "/v1/jobs"), 200);
+  const auto who = call(token, "GET", "/v1/whoami");
+  EXPECT_EQ(json::parse(who.body).at("name").as_string(), "ada");
+  const auto refused = call("", "GET", "/v1/jobs");
+  EXPECT_EQ(refused.status, 401);
+  EXPECT_EQ(refused.content_type, "application/problem+json");
+  EXPECT_EQ(json::parse(refused.body).at("status").to_number<int>(), 401);
+  // A wrong one is refused in the same words.
+  EXPECT_EQ(call(token + "x", "GET", "/v1/jobs").body,
+            call("divvy_nonsense", "GET", "/v1/jobs").body);
+  EXPECT_EQ(status(token + "x", "GET", "/v1/jobs"), 401);
+  // Slices and GPUs are for those on the machine.
+  EXPECT_EQ(status(token, "POST", "/v1/slices"), 404);
+}
+
+TEST_F(PeopleSystem, NobodySpeaksWithTheDaemonInTheClear) {
+  const auto plain = net::http_request(
+      net::TcpAddress{"127.0.0.1", port_},
+      {.method = "GET", .path = "/v1/whoami", .query = {}, .body = {}}, std::chrono::seconds(20));
+  EXPECT_FALSE(plain && plain->status == 200);
+}
+
+TEST_F(PeopleSystem, RevokedAndExpiredTokensAreRefusedAndThoseOfSomebodyDisabled) {
+  add_person("ada");
+  const std::string revoked = token_for("ada");
+  EXPECT_EQ(status(revoked, "GET", "/v1/whoami"), 200);
+  EXPECT_EQ(divvy({"token", "revoke", token_id("ada")}).status, 0);
+  const auto answer = call(revoked, "GET", "/v1/whoami");
+  EXPECT_EQ(answer.status, 401);
+  const std::string expiring = token_for("ada", "2s");
+  ASSERT_TRUE(eventually([&] { return status(expiring, "GET", "/v1/whoami") == 401; }));
+  EXPECT_EQ(call(expiring, "GET", "/v1/whoami").body, answer.body) << "in the same words";
+  const std::string disabled = token_for("ada");
+  EXPECT_EQ(status(disabled, "GET", "/v1/whoami"), 200);
+  EXPECT_EQ(divvy({"user", "set", "ada", "--disable"}).status, 0);
+  EXPECT_EQ(status(disabled, "GET", "/v1/whoami"), 401);
+  // All of that holds over a restart.
+  stop_daemon(SIGKILL);
+  start_served();
+  EXPECT_EQ(status(revoked, "GET", "/v1/whoami"), 401);
+  EXPECT_EQ(status(disabled, "GET", "/v1/whoami"), 401);
+}
+
+TEST_F(PeopleSystem, AJobIsItsOwnersAndTheAdmins) {
+  add_person("ada");
+  ASSERT_EQ(divvy({"user", "add", "bob"}).status, 0);
+  ASSERT_EQ(divvy({"user", "add", "eve", "--role", "admin"}).status, 0);
+  const std::string ada = token_for("ada");
+  const std::string bob = token_for("bob");
+  const std::string eve = token_for("eve");
+  const auto id = submit_as(ada, {{"gpu", 0.3},
+                                  {"working_directory", "/"},
+                                  {"grace", "5s"},
+                                  {"environment", {{"SECRET", "hers"}}},
+                                  {"command", {"sh", "-c", "id -u; exec sleep 1000"}}});
+  ASSERT_TRUE(becomes(id, "running"));
+  const std::string path = "/v1/jobs/" + std::to_string(id);
+  // Bob sees that it is there, and no more.
+  const auto outside = call(bob, "GET", path);
+  EXPECT_EQ(outside.status, 200);
+  EXPECT_FALSE(has(outside.body, "hers")) << outside.body;
+  EXPECT_FALSE(has(call(bob, "GET", "/v1/jobs").body, "hers"));
+  for (const auto& [method, what] : std::vector<std::pair<std::string, std::string>>{
+           {"DELETE", ""}, {"POST", "/suspend"}, {"GET", "/logs"}, {"GET", "/attempts"}}) {
+    const auto refused = call(bob, method, path + what);
+    EXPECT_EQ(refused.status, 403) << method << what;
+    EXPECT_EQ(refused.content_type, "application/problem+json");
+  }
+  EXPECT_EQ(status(bob, "GET", "/v1/people"), 403);
+  EXPECT_EQ(call(bob, "POST", "/v1/tokens", R"({"user":"ada"})").status, 403);
+  EXPECT_EQ(call(bob, "PUT", "/v1/quotas/bob", R"({"gpu": 100})").status, 403);
+  EXPECT_EQ(call(bob, "POST", "/v1/backup", R"({"to": "/tmp/x"})").status, 403);
+  // It runs as the user that its owner is.
+  const uid_t uid = ::geteuid() == 0 ? kNobody : ::geteuid();
+  EXPECT_TRUE(eventually(
+      [&] { return call(ada, "GET", path + "/logs").body == std::to_string(uid) + "\n"; }));
+  EXPECT_TRUE(has(call(eve, "GET", path).body, "hers"));
+  EXPECT_EQ(status(eve, "DELETE", path), 200);
+  EXPECT_TRUE(becomes(id, "cancelled"));
+}
+
+TEST_F(PeopleSystem, SecretsAreInNoLogAndInNoFile) {
+  add_person("ada");
+  const std::string token = token_for("ada");
+  ASSERT_GT(token.size(), 20U);
+  EXPECT_EQ(status(token, "GET", "/v1/whoami"), 200);
+  EXPECT_EQ(status(token + "x", "GET", "/v1/whoami"), 401);
+  const std::string secret = token.substr(token.size() - 16);
+  const std::string backup = (folder() / "backup.db").string();
+  EXPECT_EQ(ask("POST", "/v1/backup", json::serialize(json::object{{"to", backup}})).status, 200);
+  EXPECT_FALSE(has(daemon_log(), secret));
+  stop_daemon(SIGTERM);
+  int looked_at = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder())) {
+    // What the command printed is the one place where it is meant to be.
+    const std::string name = entry.path().filename().string();
+    if (!entry.is_regular_file() || name.starts_with("divvy-")) continue;
+    if (name.starts_with("gpus")) continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_FALSE(has(bytes, secret)) << entry.path();
+    looked_at += name == "divvy.db" || name == "backup.db" ? 1 : 0;
+  }
+  EXPECT_EQ(looked_at, 2);
+}
+
+TEST_F(PeopleSystem, CommandsReachTheDaemonThroughAContext) {
+  add_person("ada");
+  const std::string file = (folder() / "token").string();
+  ASSERT_EQ(divvy({"token", "create", "--user", "ada", "--to", file}).status, 0);
+  identity_ = net::make_test_identity(folder(), "server", "127.0.0.1");
+  stop_daemon(SIGTERM);
+  start_served();
+  const Outcome added =
+      divvy({"context", "add", "lab", "--at", "https://127.0.0.1:" + std::to_string(port_), "--ca",
+             identity_.certificate.string(), "--token-file", file});
+  ASSERT_EQ(added.status, 0) << added.err;
+  const Outcome who = divvy({"--context", "lab", "whoami"});
+  EXPECT_TRUE(has(who.out, "ada")) << who.out << who.err;
+  const Outcome ran = divvy(
+      {"--context", "lab", "submit", "--follow", "--gpu", "0.3", "--cwd", "/", "--", "echo", "hi"});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_TRUE(has(ran.out, "hi\n")) << ran.out;
+  // Who has no token, or believes in other authorities, gets nowhere.
+  const std::string server = "https://127.0.0.1:" + std::to_string(port_);
+  EXPECT_NE(divvy({"--server", server, "list"}).status, 0);
+}
+
+TEST_F(PeopleSystem, ANewCertificateIsTakenWithAReload) {
+  add_person("ada");
+  const std::string token = token_for("ada");
+  EXPECT_EQ(status(token, "GET", "/v1/whoami"), 200);
+  // The file is another one now, and only who believes in it gets in.
+  identity_ = net::make_test_identity(folder(), "server", "gpu.example");
+  ::kill(daemon_pid(), SIGHUP);
+  EXPECT_TRUE(eventually([&] {
+    net::HttpTarget target;
+    target.network = net::TcpAddress{"127.0.0.1", port_};
+    target.tls = net::TlsTrust{identity_.certificate, "gpu.example"};
+    return net::http_request(target,
+                             {.method = "GET", .path = "/v1/whoami", .query = {}, .body = {}},
+                             std::chrono::seconds(20))
+        .has_value();
+  }));
+}
+
+}  // namespace
+}  // namespace divvy::testing
