@@ -41,15 +41,15 @@ Result<UniqueFd> listen_at_door(int folder, uid_t owner) {
   UniqueFd socket = make_socket(SOCK_NONBLOCK);
   const sockaddr_un address = address_in(folder);
   ::unlinkat(folder, kDoor, 0);
-  // The rights are set before there is a name, and connecting needs the right to write. It stays
-  // the daemon's own, which has given up the power to open what belongs to others; a member of
-  // another user comes in by its group, and accept_at_door() turns away whoever else is in that.
+  // The user of the member owns it. The daemon gets in by its group: root's has given up the right
+  // to pass by the rights of files.
   const bool others = owner != ::geteuid();
+  // The rights are set before there is a name, and connecting needs the right to write.
   if (!socket || ::fchmod(socket.get(), 0600) != 0 ||
       ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      (others &&
-       ::fchownat(folder, kDoor, static_cast<uid_t>(-1), group, AT_SYMLINK_NOFOLLOW) != 0) ||
-      ::fchmodat(folder, kDoor, others ? 0660 : 0600, 0) != 0 || ::listen(socket.get(), 32) != 0) {
+      ::fchmodat(folder, kDoor, others ? 0660 : 0600, 0) != 0 ||
+      (others && ::fchownat(folder, kDoor, owner, ::getegid(), AT_SYMLINK_NOFOLLOW) != 0) ||
+      ::listen(socket.get(), 32) != 0) {
     return err(ErrorCode::kIo, "the door could not be opened: {}", std::strerror(errno));
   }
   return socket;

@@ -14,8 +14,8 @@
 
 namespace divvy::run {
 
-// In the folder that `folder` is open on, however long its path is. `group` is that of `owner`.
-[[nodiscard]] Result<UniqueFd> listen_at_door(int folder, uid_t owner, gid_t group);
+// In the folder that `folder` is open on, however long its path is. It belongs to `owner`.
+[[nodiscard]] Result<UniqueFd> listen_at_door(int folder, uid_t owner);
 // The next who knocks, if the kernel says that it is `owner`, root or our own user; others are hung
 // up on. Does not wait.
 [[nodiscard]] UniqueFd accept_at_door(int listener, uid_t owner);
