@@ -59,7 +59,7 @@ TEST_F(JobFeatures, TasksOfAnArrayKnowTheirIndex) {
 TEST_F(JobFeatures, AJobStartsAfterTheOneItWaitsFor) {
   const auto before = submit(gated("before"));
   json::object after = gated("after");
-  after["after"] = {before};
+  after["after"] = json::array{before};
   const auto waiter = submit(after);
   ASSERT_TRUE(becomes(before, "running"));
   ASSERT_TRUE(waits_for(waiter, "dependency"));
@@ -75,10 +75,10 @@ TEST_F(JobFeatures, AJobStartsAfterTheOneItWaitsFor) {
 TEST_F(JobFeatures, WhatFailedBeforeCancelsThoseThatNeededIt) {
   const auto fails = submit(gated("fails", 0.3, 1));
   json::object needs = waiting("needs");
-  needs["after"] = {fails};
+  needs["after"] = json::array{fails};
   json::object needs_that = waiting("needs-that");
   const auto second = submit(needs);
-  needs_that["after"] = {second};
+  needs_that["after"] = json::array{second};
   const auto third = submit(needs_that);
   json::object cleans = {{"command", {"true"}}, {"after", {{{"job", fails}, {"kind", "failed"}}}}};
   const auto cleaner = submit(cleans);
