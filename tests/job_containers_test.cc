@@ -60,7 +60,7 @@ class JobContainers : public JobMachine {
  private:
   [[nodiscard]] std::string podman_program() const { return (folder() / "podman.sh").string(); }
   void make_image() {
-    make_container_image(folder() / "image", {GPULOAD_PROGRAM});
+    make_container_image(folder() / "image", {DIVVY_PROGRAM, GPULOAD_PROGRAM});
     std::ofstream(podman_program()) << "#!/bin/sh\nexec /usr/bin/unshare -m /bin/sh -c '"
                                     << podman_line(folder()) << " \"$@\"' podman \"$@\"\n";
     fs::permissions(podman_program(), fs::perms(0755));
