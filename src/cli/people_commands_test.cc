@@ -46,7 +46,8 @@ TEST_F(PeopleCommands, QueuesAndQuotasAreSetAndReset) {
             R"(PUT /v1/queues/research/vision {"user_gpu":"1","most_gpu":"8"})");
   EXPECT_EQ(divvy({"queue", "set", "../x"}).status, kExitUsage);
   daemon_.on("DELETE /v1/quotas/ada", "{}");
-  EXPECT_EQ(divvy({"quota", "reset", "ada"}).out, "the quota of ada is as the configuration has it\n");
+  EXPECT_EQ(divvy({"quota", "reset", "ada"}).out,
+            "the quota of ada is as the configuration has it\n");
 }
 
 TEST_F(PeopleCommands, UsageIsInGpuHours) {
