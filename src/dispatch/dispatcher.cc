@@ -119,7 +119,7 @@ int Dispatcher::patience_ms() {
     return static_cast<int>(
         std::max<std::int64_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count(), 0));
   }
-  if (!unwritten_.empty() || !ended_.empty()) return kLookMs;
+  if (!unwritten_.empty() || !ended_.empty() || !untold_.empty()) return kLookMs;
   const WallTime now = parts_.clock.wall_now();
   const auto next = queue_->next_pass(now);
   const auto until = next ? std::max<Duration>(*next - now, Duration(0)) : Duration(1h);
@@ -261,6 +261,21 @@ void Dispatcher::step() {
   decide(now);
   if (!write(lock)) return;
   for (const jobs::Decision& decision : std::exchange(decided_, {})) act(decision);
+  stop_again(now);
+}
+
+// A member that was not told (its shepherd was too busy to answer) holds its GPU until it is.
+void Dispatcher::stop_again(WallTime now) {
+  for (auto it = untold_.begin(); it != untold_.end();) {
+    if (it->second.due > now) {
+      ++it;
+      continue;
+    }
+    tasks_->add(it->first, [this, job = it->first, order = it->second] {
+      this->stop(job, order.attempt, order.grace);
+    });
+    it = untold_.erase(it);
+  }
 }
 
 // A pass through a long line takes milliseconds, in which nobody else gets at the queue. So after

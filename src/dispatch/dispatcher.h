@@ -119,6 +119,7 @@ class Dispatcher {
   void hear_members();
   void release_ended();
   void look_at_machine();
+  void stop_again(WallTime now);
   // Everything that changed and was decided since the last time; without the lock while it waits
   // for the disk.
   [[nodiscard]] bool write(std::unique_lock<std::mutex>& lock);
@@ -157,6 +158,13 @@ class Dispatcher {
   std::map<model::JobId, std::size_t> steps_told_;    // of its history, as events
   std::vector<jobs::Decision> decided_;               // and not written, or not begun
   std::map<run::MemberKey, model::MemberEnd> ended_;  // whose slice is not free yet
+  struct Order {
+    std::uint32_t attempt;
+    model::Seconds grace;
+    WallTime due;
+  };
+  std::map<model::JobId, Order>
+      untold_;  // members that could not be told to end, and when to retry
   std::map<model::JobId, Held> books_;
   std::vector<store::UsageRow> unbooked_;
   WallTime counted_;

@@ -79,6 +79,23 @@ TEST(Dispatcher, ACancelledJobIsEndedBeforeItsSliceIsFree) {
   EXPECT_TRUE(house.machine.held().empty());
 }
 
+TEST(Dispatcher, AMemberThatCouldNotBeToldToEndIsToldAgain) {
+  House house;
+  house.runtime.fail_stops = 2;
+  const model::JobId job = house.submit(300);
+  house.settle();
+  ASSERT_TRUE(house.dispatcher->cancel(job, "ada").has_value());
+  for (int tries = 0; tries < 2; ++tries) {
+    house.settle();
+    EXPECT_EQ(house.stored(job).state, JobState::kStopping);
+    EXPECT_EQ(house.machine.held().size(), 1U);
+    house.clock.advance(std::chrono::seconds(6));
+  }
+  house.settle();
+  EXPECT_EQ(house.stored(job).state, JobState::kCancelled);
+  EXPECT_TRUE(house.machine.held().empty());
+}
+
 TEST(Dispatcher, EveryStepIsAnEvent) {
   House house;
   const model::JobId job = house.submit(300);

@@ -9,6 +9,7 @@ namespace {
 
 // As `podman run` says when it is podman that failed, and not the command.
 constexpr int kNotStarted = 125;
+constexpr std::chrono::seconds kStopAgain{5};
 
 run::MemberKey key_of(const model::Job& job, const model::JobMember& member) {
   return {job.id, job.attempt, member.rank};
@@ -143,8 +144,10 @@ void Dispatcher::stop(model::JobId job, std::uint32_t attempt, model::Seconds gr
       ended_.emplace(key, std::move(end));
     } else if (member && member->phase == run::MemberPhase::kLiving) {
       if (const Status told = parts_.runtime.stop(key, grace); !told) {
-        log_error("member not told to end",
+        log_error("member not told to end; it is tried again",
                   {{"member", to_string(key)}, {"reason", told.error().message}});
+        const std::lock_guard lock(mutex_);
+        untold_[job] = {attempt, grace, parts_.clock.wall_now() + kStopAgain};
       }
     }
   }

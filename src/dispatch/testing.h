@@ -88,6 +88,10 @@ class FakeRuntime final : public run::Runtime {
   [[nodiscard]] Status stop(const run::MemberKey& key, std::chrono::seconds) override {
     {
       const std::lock_guard lock(mutex_);
+      if (fail_stops > 0) {
+        --fail_stops;
+        return err(ErrorCode::kIo, "no answer");
+      }
       stopped.push_back(key);
     }
     if (obedient) end(key, 0, SIGTERM);
@@ -121,6 +125,7 @@ class FakeRuntime final : public run::Runtime {
 
   bool obedient = true;
   int fail_starts = 0;
+  int fail_stops = 0;
   std::vector<run::MemberStart> started;
   std::vector<run::MemberKey> stopped;
 
