@@ -1,5 +1,5 @@
-// The commands about jobs against the real daemon: submit, logs, exec, cp, wait and their exit
-// statuses, also while the daemon goes away and comes back.
+// The commands about jobs against the real daemon: submit, logs, exec, attach, cp, wait and their
+// exit statuses, also while the daemon goes away and comes back.
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -208,6 +208,23 @@ TEST_F(JobCommandsSystem, ExecRunsBesideTheJobAndHasItsOwnStatus) {
   stop_daemon(SIGKILL);
   start_daemon();
   EXPECT_EQ(divvy({"exec", "host", "--", "true"}).status, 0);
+}
+
+TEST_F(JobCommandsSystem, AttachTypesToTheJobShowsItsAnswerAndHasItsStatus) {
+  const Outcome submitted = divvy({"submit", "--quiet", "-o", "name", "--gpu", "0.3", "--stdin",
+                                   "--", "sh", "-c", "read a; read b; echo got $a $b; exit 4"});
+  ASSERT_EQ(submitted.status, 0) << submitted.err;
+  const std::uint64_t id = 1;
+  ASSERT_TRUE(becomes(id, "running"));
+  stop_daemon(SIGKILL);
+  start_daemon();
+  const Outcome attached =
+      start({"/bin/sh", "-c", "printf 'one\\ntwo\\n' | " DIVVY_PROGRAM " attach 1"}, "attach")
+          .finish();
+  EXPECT_EQ(attached.status, 4) << attached.err;
+  EXPECT_EQ(attached.out, "got one two\n");
+  ASSERT_TRUE(becomes(id, "failed"));
+  EXPECT_EQ(divvy({"attach", "1"}).status, 3) << "nothing of it runs";
 }
 
 TEST_F(JobCommandsSystem, CpGoesIntoTheJobAndOutOfIt) {

@@ -41,6 +41,7 @@ constexpr FieldRow kJobSpec[] = {
     {"members", "integer-", "Start together or not at all"},
     {"least_members", "integer-", "0: all"}, {"devices", "[text]-", ""},
     {"class", "text-", "batch or latency"}, {"limits", "Limits-", ""}, {"priority", "integer-", ""},
+    {"stdin", "boolean-", "Whoever attaches may type to it"},
     {"preemptible", "boolean-", ""}, {"grace", "text|integer-", "\"30s\", or seconds"},
     {"minimum_run", "text|integer-", ""}, {"time_limit", "text|integer?-", ""},
     {"expected", "text|integer?-", ""}, {"array", "Array?-", ""},

@@ -195,6 +195,7 @@ Status apply(const SubmitFlags& flags, const std::vector<std::string>& command,
   put(document, "command", command);
   if (flags.cap) document["cap"] = true;
   if (flags.keep) document["preemptible"] = false;
+  if (flags.input) document["stdin"] = true;
   if (flags.retries) object_in(document, "retry")["most"] = *flags.retries;
   if (flags.array) {
     DIVVY_TRY(array, array_value(*flags.array));
@@ -243,6 +244,7 @@ void add_submit_flags(CLI::App& command, SubmitFlags& flags) {
   add_list(command, "--ulimit", flags.ulimits, "NAME=SOFT or NAME=SOFT:HARD", "LIMIT");
   option("--priority", flags.priority, "-1000 to 1000; higher goes first", "NUMBER");
   command.add_flag("--keep", flags.keep, "Do not preempt it");
+  command.add_flag("-i,--stdin", flags.input, "It reads what is typed in `divvy attach`");
   option("--grace", flags.grace, "Between being told to end and being killed (30s)", "TIME");
   option("--min-run", flags.minimum_run, "Before it may be preempted", "TIME");
   option("--time-limit", flags.time_limit, "Ended after so long", "TIME");

@@ -110,6 +110,7 @@ void Dispatcher::start_member(const model::Job& job, const model::JobMember& mem
   start.gid = account.user.gid;
   start.groups = account.groups;
   start.limits = job.spec.limits;
+  start.keep_input = job.spec.keep_input;
   start.grace = job.spec.grace;
   if (job.spec.container) start.cdi_devices = slice.cdi_devices;
   const Status started = parts_.runtime.start(start);

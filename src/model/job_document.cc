@@ -308,6 +308,7 @@ void read_rest(Fields& fields, JobSpec& spec) {
   fields.read("command", spec.command);
   fields.read("environment", spec.environment);
   fields.read("working_directory", spec.working_directory);
+  fields.read("stdin", spec.keep_input);
   fields.inside("container",
                 [&](Fields& inside) { read_container(inside, spec.container.emplace()); });
   fields.read("least_members", spec.least_members);
@@ -430,6 +431,7 @@ std::string write_job_spec(const JobSpec& spec) {
       {"devices", list_of(spec.devices)},
       {"class", to_string(spec.job_class)},
       {"limits", limits_document(spec.limits)},
+      {"stdin", spec.keep_input},
       {"priority", spec.priority},
       {"preemptible", spec.preemptible},
       {"grace", seconds_text(spec.grace)},

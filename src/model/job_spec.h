@@ -107,6 +107,7 @@ struct JobSpec {
   std::vector<std::string> command;
   std::map<std::string, std::string> environment;
   std::string working_directory;  // absolute; empty: the home of the user
+  bool keep_input = false;        // whoever attaches may write to it; otherwise it reads nothing
   std::optional<ContainerSpec> container;
   Request request;                   // for one member, with gang_size members
   std::uint32_t least_members = 0;   // 0: all of the gang. Fewer is an elastic job
