@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <limits>
 #include <numeric>
+
+#include <boost/container/static_vector.hpp>
 
 #include "place/fit.h"
 
@@ -37,78 +40,81 @@ double offset(std::size_t sample, std::size_t samples, std::size_t stretch) {
   return stretch == 0 ? even : fraction(even + mirrored(sample, stretch + 1));
 }
 
-constexpr std::size_t kSequences = 64;
-
 // How far each sequence's CPUs are from the middle of the spread: evenly, and not in their order.
-constexpr std::array<double, kSequences> make_shifts() {
+constexpr std::array<double, 64> make_shifts() {
   constexpr double kGolden = 0.6180339887;
-  std::array<double, kSequences> shifts{};
-  for (std::size_t m = 0; m < kSequences; ++m) {
+  std::array<double, 64> shifts{};
+  for (std::size_t m = 0; m < shifts.size(); ++m) {
     shifts[m] = fraction(static_cast<double>(m) * kGolden) - 0.5;
   }
   return shifts;
 }
-constexpr std::array<double, kSequences> kShifts = make_shifts();
+constexpr std::array<double, 64> kShifts = make_shifts();
 
-// What is left on eight GPUs, in one register. Each is kUnit times the thousandths, plus its place,
-// so that no two are equal and the smallest one is a single one.
+// A number for each of eight sequences, in one register.
 using Eight [[gnu::vector_size(16)]] = std::int16_t;
+constexpr std::size_t kLanes = 8;
+// What is left on a GPU is kUnit times the thousandths, plus the GPU's place, so that no two are
+// equal and the smallest one is a single one.
 constexpr int kUnit = kMaxDevices;
 constexpr std::int16_t kWholeUnits = kUnit * kWhole;
 
+Eight in_every_place(int value) { return Eight{} + static_cast<std::int16_t>(value); }
 Eight smaller(Eight a, Eight b) { return a < b ? a : b; }
 Eight larger(Eight a, Eight b) { return a > b ? a : b; }
 
-// The smallest one, in every place; and the largest.
-template <typename Pick>
-Eight in_every_place(Eight of, const Pick& pick) {
-  of = pick(of, __builtin_shufflevector(of, of, 4, 5, 6, 7, 0, 1, 2, 3));
-  of = pick(of, __builtin_shufflevector(of, of, 2, 3, 0, 1, 6, 7, 4, 5));
-  return pick(of, __builtin_shufflevector(of, of, 1, 0, 3, 2, 5, 4, 7, 6));
+template <std::size_t kCount>
+Eight eight_of(const std::array<std::int16_t, kCount>& values, std::size_t team) {
+  Eight result;
+  std::memcpy(&result, &values[team * kLanes], sizeof result);
+  return result;
 }
 
-// What is left on the GPUs of a node that is being filled.
-template <std::size_t kVectors>
-struct Gpus {
-  std::array<Eight, kVectors> rests;
-  // Wholly free ones. More places may say so: whole GPUs are handed out by counting.
-  std::uint32_t whole;
-
-  Gpus() = default;
-  explicit Gpus(std::span<const std::uint16_t> free) : whole(0) {
-    for (std::size_t i = 0; i < 8 * kVectors; ++i) {
-      const int left = i < free.size() ? free[i] : 0;
-      rests[i / 8][i % 8] = static_cast<std::int16_t>(kUnit * left + static_cast<int>(i));
-      if (left == kWhole) ++whole;
+// What is left on the GPUs of one node while eight sequences fill it, each in its own way.
+class Gpus {
+ public:
+  explicit Gpus(std::span<const std::uint16_t> free) : count_(free.size()) {
+    int whole = 0;
+    for (std::size_t i = 0; i < count_; ++i) {
+      rests_[i] = in_every_place(kUnit * free[i] + static_cast<int>(i));
+      if (free[i] == kWhole) ++whole;
     }
+    whole_ = in_every_place(whole);
   }
 
-  // The largest rest of one in use, or above kWhole the number of whole ones.
-  [[nodiscard]] std::uint32_t most() const {
+  // By sequence: the largest rest of a GPU in use, or above kWhole the number of whole ones.
+  [[nodiscard]] Eight most() const {
     Eight part{};
-    for (const Eight& eight : rests) part = larger(part, eight & (eight < kWholeUnits));
-    const auto most_part = static_cast<std::uint32_t>(in_every_place(part, larger)[0]) / kUnit;
-    return whole != 0 ? kWhole + whole : most_part;
+    for (std::size_t i = 0; i < count_; ++i) {
+      part = larger(part, rests_[i] & (rests_[i] < kWholeUnits));
+    }
+    return whole_ > 0 ? whole_ + std::int16_t{kWhole} : part / std::int16_t{kUnit};
   }
 
   // A part goes where the least is left, which is on a GPU in use if it fits on one.
-  void take(std::int16_t part, std::uint32_t wholes) {
-    const auto units = static_cast<std::int16_t>(kUnit * part);
-    Eight tightest = Eight{} + std::numeric_limits<std::int16_t>::max();
-    for (const Eight& eight : rests) {
-      tightest = smaller(tightest, eight >= units ? eight : tightest);
+  void take(Eight parts, Eight wholes) {
+    const Eight units = parts * std::int16_t{kUnit};
+    constexpr std::int16_t kNone = std::numeric_limits<std::int16_t>::max();
+    Eight tightest = in_every_place(kNone);
+    for (std::size_t i = 0; i < count_; ++i) {
+      tightest = smaller(tightest, rests_[i] | ((rests_[i] < units) & kNone));
     }
-    tightest = in_every_place(tightest, smaller);
-    for (Eight& eight : rests) eight -= units & (eight == tightest);
-    const bool opened = tightest[0] >= kWholeUnits;
-    whole -=
-        wholes + static_cast<std::uint32_t>(static_cast<int>(opened) & static_cast<int>(part != 0));
+    for (std::size_t i = 0; i < count_; ++i) rests_[i] -= units & (rests_[i] == tightest);
+    // True is minus one.
+    whole_ += ((tightest >= kWholeUnits) & (parts != 0)) - wholes;
   }
+
+ private:
+  std::size_t count_;
+  std::array<Eight, kMaxDevices> rests_;
+  // Wholly free ones. More places may say so: whole GPUs are handed out by counting.
+  Eight whole_;
 };
 
 }  // namespace
 
 void NodeFill::prepare(std::span<const Kind> kinds, std::span<const Typical> typical) {
+  static_assert(kShifts.size() == kSequences);
   sets_.assign(kinds.size(), {});
   for (std::size_t k = 0; k < kinds.size(); ++k) {
     struct Usual {
@@ -127,19 +133,20 @@ void NodeFill::prepare(std::span<const Kind> kinds, std::span<const Typical> typ
       const std::uint32_t size = ask.whole != 0 ? kWhole : part_size(ask, kinds[k].memory);
       if (size > kWhole || ask.whole > kMaxDevices) continue;
       Step step;
-      step.cpu = static_cast<std::int32_t>(std::min<std::int64_t>(ask.cpu_milli, 1 << 30));
+      const std::int64_t cpu = std::min<std::int64_t>(ask.cpu_milli, kMostCpuMilli);
+      step.cpu = static_cast<std::int32_t>((cpu + kCpuUnitMilli / 2) / kCpuUnitMilli);
       // A part that is as large as a GPU needs one that is wholly free.
       const bool all = ask.whole == 0 && size == kWhole;
-      step.whole = static_cast<std::uint16_t>(all ? 1 : ask.whole);
+      step.whole = static_cast<std::int16_t>(all ? 1 : ask.whole);
       step.part = static_cast<std::int16_t>(step.whole != 0 ? 0 : size);
-      step.share = static_cast<std::uint32_t>(step.part) + std::uint32_t{kWhole} * step.whole;
+      step.share = static_cast<std::uint32_t>(step.part) +
+                   std::uint32_t{kWhole} * static_cast<std::uint32_t>(step.whole);
       usual.push_back({step, one.part, usual.size(), 0});
+      if (step.share != 0) {
+        set.least_cpu = std::min(set.least_cpu, cpu);
+        set.least_part = std::min(set.least_part, step.whole != 0 ? kWhole : step.share);
+      }
       if (usual.size() == kMostRanks) break;
-    }
-    for (const Usual& one : usual) {
-      if (one.step.share == 0) continue;
-      set.least_cpu = std::min<std::int64_t>(set.least_cpu, one.step.cpu);
-      set.least_part = std::min(set.least_part, one.step.whole != 0 ? kWhole : one.step.share);
     }
     std::ranges::sort(usual, [](const Usual& a, const Usual& b) {
       if (a.step.share != b.step.share) return a.step.share > b.step.share;
@@ -151,38 +158,29 @@ void NodeFill::prepare(std::span<const Kind> kinds, std::span<const Typical> typ
       if (set.steps.empty() || set.steps.back() != one.step) set.steps.push_back(one.step);
       one.rank = set.steps.size() - 1;
     }
-    index(set);
-    for (std::size_t m = 0; m < kSamples && all > 0; ++m) {
+    lay_out_levels(set);
+    for (std::size_t m = 0; m < kSequences && all > 0; ++m) {
+      std::size_t place = 0;
       for (std::size_t s = 0; s < kStretches.size(); ++s) {
-        const std::size_t block = (m * kStretches.size() + s) * set.words;
         // Of a stretch of everything that comes, those that may use this kind: evenly by quantiles.
         const double length = static_cast<double>(kStretches[s]) * all;
         std::size_t which = 0;
         double sum = usual[0].part;
-        for (double x = offset(m, kSamples, s); x < length; x += 1) {
+        for (double x = offset(m, kSequences, s); x < length && place < kLength; x += 1) {
           while (sum <= x / length * all && which + 1 < usual.size()) sum += usual[++which].part;
-          const std::size_t rank = usual[which].rank;
-          set.to_come[block + rank / 64] |= std::uint64_t{1} << (rank % 64);
-          ++set.copies[block * 64 + rank];
+          put(set, m, place++, usual[which].rank);
         }
       }
     }
   }
 }
 
-// Without a branch that depends on the amount, which is not negative: it could not be foreseen.
-[[gnu::always_inline]] inline std::size_t NodeFill::cpu_level(const Set& set, std::int32_t cpu) {
-  const auto step = static_cast<std::uint32_t>(cpu) / kCpuStep;
-  std::size_t level = set.level_of_cpu[std::min<std::size_t>(step, set.level_of_cpu.size() - 1)];
-  for (std::size_t i = 0; i < set.cpus_in_step; ++i) level += set.cpus[level] <= cpu ? 1 : 0;
-  return level;
-}
-
-void NodeFill::index(Set& set) {
+void NodeFill::lay_out_levels(Set& set) {
   std::vector<std::int32_t> parts;
+  std::vector<std::int32_t> cpus;
   std::size_t most_whole = 0;
   for (const Step& step : set.steps) {
-    set.cpus.push_back(step.cpu);
+    cpus.push_back(step.cpu);
     if (step.part != 0) parts.push_back(step.part);
     most_whole = std::max<std::size_t>(most_whole, step.whole);
   }
@@ -190,135 +188,108 @@ void NodeFill::index(Set& set) {
     std::ranges::sort(values);
     values.erase(std::ranges::unique(values).begin(), values.end());
   };
-  sort_unique(set.cpus);
+  sort_unique(cpus);
   sort_unique(parts);
-  const auto level_in = [](const std::vector<std::int32_t>& values, std::int64_t value) {
-    return static_cast<std::uint16_t>(std::ranges::upper_bound(values, value) - values.begin());
+  const auto level_in = [](const std::vector<std::int32_t>& values, std::size_t value) {
+    const auto above = std::ranges::upper_bound(values, static_cast<std::int64_t>(value));
+    return static_cast<std::uint16_t>(above - values.begin());
   };
   for (std::size_t i = 0; i < set.level_of_gpus.size(); ++i) {
     const std::size_t whole = i <= kWhole ? 0 : i - kWhole;
-    const std::size_t level =
-        level_in(parts, static_cast<std::int64_t>(i)) + std::min(whole, most_whole);
-    set.level_of_gpus[i] = static_cast<std::uint16_t>(level);
+    set.level_of_gpus[i] =
+        static_cast<std::uint16_t>(level_in(parts, i) + std::min(whole, most_whole));
   }
-  const std::int64_t most = set.cpus.empty() ? 0 : set.cpus.back();
-  set.level_of_cpu.resize(static_cast<std::size_t>(most / kCpuStep) + 2);
+  set.level_of_cpu.resize(cpus.empty() ? 1 : static_cast<std::size_t>(cpus.back()) + 1);
   for (std::size_t i = 0; i < set.level_of_cpu.size(); ++i) {
-    set.level_of_cpu[i] = level_in(set.cpus, static_cast<std::int64_t>(i) * kCpuStep);
-    const std::size_t before = i == 0 ? 0 : set.level_of_cpu[i - 1];
-    set.cpus_in_step = std::max(set.cpus_in_step, set.level_of_cpu[i] - before);
+    set.level_of_cpu[i] = level_in(cpus, i);
   }
-  const std::size_t cpu_levels = set.cpus.size() + 1;
-  const std::size_t gpu_levels = parts.size() + 1 + most_whole;
-  // An end that no rest reaches: whoever looks for a level needs not look where the list ends.
-  set.cpus.push_back(std::numeric_limits<std::int32_t>::max());
-  set.words = std::bit_ceil(std::max<std::size_t>((set.steps.size() + 63) / 64, 1));
-  set.want_gpus.assign(set.words, 0);
-  set.fit_gpus.assign(gpu_levels * set.words, 0);
-  set.fit_cpu.assign(cpu_levels * set.words, 0);
-  set.to_come.assign(kSamples * kStretches.size() * set.words, 0);
-  set.copies.assign(set.to_come.size() * 64, 0);
-  for (std::size_t rank = 0; rank < set.steps.size(); ++rank) {
-    const Step& step = set.steps[rank];
-    const std::uint64_t bit = std::uint64_t{1} << (rank % 64);
-    if (step.share != 0) set.want_gpus[rank / 64] |= bit;
-    // Members without a GPU fit whatever is free on the GPUs.
-    const std::size_t least =
-        step.whole != 0 ? kWhole + step.whole : static_cast<std::size_t>(step.part);
-    for (std::size_t level = set.level_of_gpus[least]; level < gpu_levels; ++level) {
-      set.fit_gpus[level * set.words + rank / 64] |= bit;
-    }
-    for (std::size_t level = cpu_level(set, step.cpu); level < cpu_levels; ++level) {
-      set.fit_cpu[level * set.words + rank / 64] |= bit;
-    }
+  set.cpu_levels = cpus.size() + 1;
+  set.gpu_levels = parts.size() + 1 + most_whole;
+  set.ranks.assign(kSequences * kLength, 0);
+  set.want_gpus.assign(kSequences, 0);
+  set.fit_gpus.assign(kSequences * set.gpu_levels, 0);
+  set.fit_cpu.assign(kSequences * set.cpu_levels, 0);
+}
+
+void NodeFill::put(Set& set, std::size_t sequence, std::size_t place, std::size_t rank) {
+  const Step& step = set.steps[rank];
+  const std::uint64_t bit = std::uint64_t{1} << place;
+  set.ranks[sequence * kLength + place] = static_cast<std::uint8_t>(rank);
+  if (step.share != 0) set.want_gpus[sequence] |= bit;
+  // Members without a GPU fit whatever is free on the GPUs.
+  const std::size_t least =
+      step.whole != 0 ? kWhole + step.whole : static_cast<std::size_t>(step.part);
+  for (std::size_t level = set.level_of_gpus[least]; level < set.gpu_levels; ++level) {
+    set.fit_gpus[sequence * set.gpu_levels + level] |= bit;
+  }
+  const std::size_t enough = set.level_of_cpu[static_cast<std::size_t>(step.cpu)];
+  for (std::size_t level = enough; level < set.cpu_levels; ++level) {
+    set.fit_cpu[sequence * set.cpu_levels + level] |= bit;
   }
 }
 
 double NodeFill::idle_after(std::size_t kind, std::int64_t cpu_milli, std::int64_t cpu_spread,
                             std::span<const std::uint16_t> free) const {
-  const Set& set = sets_[kind];
-  const std::uint64_t idle = kSamples * std::accumulate(free.begin(), free.end(), std::uint64_t{0});
-  const std::uint64_t used = free.size() <= 8 ? taken<1>(set, cpu_milli, cpu_spread, free)
-                                              : taken<2>(set, cpu_milli, cpu_spread, free);
-  return static_cast<double>(idle - used) / static_cast<double>(kSamples);
-}
-
-template <std::size_t kVectors>
-std::uint64_t NodeFill::taken(const Set& set, std::int64_t cpu_milli, std::int64_t cpu_spread,
-                              std::span<const std::uint16_t> free) {
-  return set.words == 1   ? taken<kVectors, 1>(set, cpu_milli, cpu_spread, free)
-         : set.words == 2 ? taken<kVectors, 2>(set, cpu_milli, cpu_spread, free)
-                          : taken<kVectors, 4>(set, cpu_milli, cpu_spread, free);
+  const std::uint64_t idle =
+      kSequences * std::accumulate(free.begin(), free.end(), std::uint64_t{0});
+  // One with more CPUs than are counted takes what asks for more than that, too.
+  const std::uint64_t used =
+      taken(sets_[kind], std::min(cpu_milli, kMostCpuMilli), cpu_spread, free);
+  return static_cast<double>(idle - used) / static_cast<double>(kSequences);
 }
 
 // A step of a sequence takes long only because each part of it waits for the one before. So all
 // sequences are filled at once, a step of each in turn, and without branches that depend on what is
-// placed: the processor then works on several of them at the same time.
-template <std::size_t kVectors, std::size_t kWords>
+// placed: the processor then works on several of them at the same time. What they take of the GPUs
+// is worked out for eight of them with one instruction.
 std::uint64_t NodeFill::taken(const Set& set, std::int64_t cpu_milli, std::int64_t cpu_spread,
                               std::span<const std::uint16_t> free) {
-  constexpr std::size_t kBlocks = kStretches.size() * kWords;
-  struct Run {
-    Gpus<kVectors> gpus;
-    std::array<std::uint64_t, kBlocks> to_come;  // ranks, by stretch and word
-    std::int32_t cpu;
-    std::uint32_t next;    // what it takes next: a bit of those
-    std::uint32_t copies;  // so many more of that will be in the stretch then
-  };
-  // Whether anything more will take a GPU.
-  const auto find_next = [&set](Run& run, std::size_t sample,
-                                std::uint32_t most) __attribute__((always_inline)) {
-    const std::uint64_t* fit_gpus = &set.fit_gpus[set.level_of_gpus[most] * kWords];
-    const std::uint64_t* fit_cpu = &set.fit_cpu[cpu_level(set, run.cpu) * kWords];
-    std::uint64_t first = 0;
-    std::uint64_t wanted = 0;
-    std::size_t block = 0;
-    // What does not fit now never will again, so what was passed over needs no mark.
-#pragma GCC unroll 12
-    for (std::size_t i = 0; i < kBlocks; ++i) {
-      const std::size_t b = kBlocks - 1 - i;
-      const std::size_t word = b % kWords;
-      const std::uint64_t fitting = run.to_come[b] & fit_gpus[word] & fit_cpu[word];
-      wanted |= fitting & set.want_gpus[word];
-      block = fitting != 0 ? b : block;
-      first = fitting != 0 ? fitting : first;
-    }
-    const auto bit = static_cast<std::size_t>(std::countr_zero(first | std::uint64_t{1} << 63));
-    const auto next = static_cast<std::uint32_t>(block * 64 + bit);
-    const std::uint32_t all = set.copies[sample * kBlocks * 64 + next];
-    run.copies = (next == run.next ? run.copies : all) - 1;
-    run.next = next;
-    run.to_come[block] &= ~(std::uint64_t{run.copies == 0} << bit);
-    return wanted != 0;
-  };
-
-  const Gpus<kVectors> gpus(free);
-  std::array<Run, kSamples> runs;
-  std::uint64_t going = 0;  // those that will take a GPU, a bit for each
-  for (std::size_t m = 0; m < kSamples; ++m) {
-    Run& run = runs[m];
-    const auto more = static_cast<std::int64_t>(kShifts[m] * static_cast<double>(cpu_spread));
-    run.cpu = static_cast<std::int32_t>(std::clamp<std::int64_t>(cpu_milli + more, 0, 1 << 30));
-    for (std::size_t b = 0; b < kBlocks; ++b) run.to_come[b] = set.to_come[m * kBlocks + b];
-    run.gpus = gpus;
-    run.next = kBlocks * 64;
-    going |= std::uint64_t{find_next(run, m, gpus.most())} << m;
+  if (set.steps.empty()) return 0;
+  constexpr std::size_t kTeams = kSequences / kLanes;
+  boost::container::static_vector<Gpus, kTeams> gpus;
+  for (std::size_t team = 0; team < kTeams; ++team) gpus.emplace_back(free);
+  std::array<std::int16_t, kSequences> most;
+  most.fill(gpus[0].most()[0]);
+  std::array<std::int16_t, kSequences> parts;
+  std::array<std::int16_t, kSequences> wholes;
+  std::array<std::int32_t, kSequences> cpu;  // units
+  for (std::size_t m = 0; m < kSequences; ++m) {
+    const auto more = static_cast<std::int32_t>(kShifts[m] * static_cast<double>(cpu_spread));
+    cpu[m] = std::max(static_cast<std::int32_t>(cpu_milli) + more, 0) / kCpuUnitMilli;
   }
+  const auto most_cpu = static_cast<std::int32_t>(set.level_of_cpu.size() - 1);
+  std::array<std::uint64_t, kSequences> to_come;  // a bit for each place in a sequence
+  to_come.fill(~std::uint64_t{0});
+  std::uint64_t going = ~std::uint64_t{0};  // sequences that will take a GPU, a bit for each
   std::uint64_t taken = 0;
-  while (going != 0) {
-    std::uint64_t still = 0;
-    for (; going != 0; going &= going - 1) {
-      const auto sample = static_cast<std::size_t>(std::countr_zero(going));
-      Run& run = runs[sample];
-      const Step& step = set.steps[run.next % (64 * kWords)];
-      taken += step.share;
-      run.cpu -= step.cpu;
-      run.gpus.take(step.part, step.whole);
-      still |= std::uint64_t{find_next(run, sample, run.gpus.most())} << sample;
+  for (;;) {
+    for (std::uint64_t left = going; left != 0; left &= left - 1) {
+      const auto m = static_cast<std::size_t>(std::countr_zero(left));
+      const std::size_t gpu_level = set.level_of_gpus[static_cast<std::size_t>(most[m])];
+      const std::size_t cpu_level =
+          set.level_of_cpu[static_cast<std::size_t>(std::min(cpu[m], most_cpu))];
+      // What does not fit now never will again, so what is passed over needs no mark.
+      const std::uint64_t fitting = to_come[m] & set.fit_gpus[m * set.gpu_levels + gpu_level] &
+                                    set.fit_cpu[m * set.cpu_levels + cpu_level];
+      const bool goes_on = (fitting & set.want_gpus[m]) != 0;
+      const int place = std::countr_zero(fitting | std::uint64_t{1} << 63);
+      to_come[m] = ~std::uint64_t{1} << place;
+      const Step& step = set.steps[set.ranks[m * kLength + static_cast<std::size_t>(place)]];
+      going &= ~(std::uint64_t{!goes_on} << m);
+      taken += step.share & -std::uint64_t{goes_on};
+      cpu[m] -= step.cpu;
+      parts[m] = step.part;
+      wholes[m] = step.whole;
     }
-    going = still;
+    if (going == 0) return taken;
+    // Sequences that have ended take something too, which nobody looks at.
+    for (std::size_t team = 0; team < kTeams; ++team) {
+      if ((going >> (team * kLanes) & 0xff) == 0) continue;
+      gpus[team].take(eight_of(parts, team), eight_of(wholes, team));
+      const Eight now = gpus[team].most();
+      std::memcpy(&most[team * kLanes], &now, sizeof now);
+    }
   }
-  return taken;
 }
 
 }  // namespace divvy::place

@@ -43,52 +43,47 @@ class NodeFill {
   [[nodiscard]] std::uint32_t least_part(std::size_t kind) const { return sets_[kind].least_part; }
 
  private:
-  static constexpr std::size_t kSamples = 64;
+  static constexpr std::size_t kSequences = 64;
   // A sequence is made of stretches of so many requests, within each of which the largest come
-  // first.
-  static constexpr std::array<std::size_t, 3> kStretches{8, 24, 72};
+  // first. All together have as many as a word has bits.
+  static constexpr std::array<std::size_t, 3> kStretches{8, 24, 32};
+  static constexpr std::size_t kLength = 64;
   // Different requests for one kind of GPU, at most: the rarest of more are left out.
-  static constexpr std::size_t kMostRanks = 256;
+  static constexpr std::size_t kMostRanks = 255;
+  // CPUs are counted in these, so that a table can tell what there are enough of.
+  static constexpr std::int32_t kCpuUnitMilli = 50;
+  static constexpr std::int64_t kMostCpuMilli = 4'000'000;
 
   // What a request takes. Equal ones have one rank, the largest the lowest.
   struct Step {
-    std::int32_t cpu = 0;
+    std::int32_t cpu = 0;     // units
     std::int16_t part = 0;    // of one GPU, in thousandths
-    std::uint16_t whole = 0;  // GPUs
+    std::int16_t whole = 0;   // GPUs
     std::uint32_t share = 0;  // both together, in thousandths
     friend bool operator==(const Step&, const Step&) = default;
   };
-  // The sequences for one kind of GPU. Because the largest come first within a stretch, it is told
-  // by the ranks that are in it and how often; so the next request that fits is found by three sets
-  // of ranks: those still to come, those that fit on the GPUs, and those for which there are CPUs.
-  // A set has a bit for each rank, in one or several words.
+  // The sequences for one kind of GPU. The next request that fits is found by sets of places in the
+  // sequence, a bit for each: those still to come, those that fit on the GPUs, and those for which
+  // there are CPUs.
   struct Set {
     std::int64_t least_cpu = 0;
     std::uint32_t least_part = 0;
-    std::size_t words = 1;
-    std::vector<Step> steps;                  // by rank
-    std::vector<std::int32_t> cpus;           // every amount that is asked for, ascending
-    std::vector<std::uint16_t> level_of_cpu;  // by steps of kCpuStep: how many are not above
-    std::size_t cpus_in_step = 0;             // at most so many of them in one such step
+    std::vector<Step> steps;               // by rank
+    std::vector<std::uint8_t> ranks;       // [sequence][place]
+    std::vector<std::uint64_t> want_gpus;  // [sequence]
+    std::size_t cpu_levels = 1;
+    std::vector<std::uint16_t> level_of_cpu;  // by units: how many amounts are not above
+    std::vector<std::uint64_t> fit_cpu;       // [sequence][level]
     // Levels of what is free on the GPUs: by the largest part as long as none is wholly free, then,
     // from Share::kWhole on, by the number of whole ones.
+    std::size_t gpu_levels = 1;
     std::array<std::uint16_t, Share::kWhole + kMaxDevices + 1> level_of_gpus{};
-    std::vector<std::uint64_t> want_gpus;  // [word]
-    std::vector<std::uint64_t> fit_gpus;   // [level][word]
-    std::vector<std::uint64_t> fit_cpu;    // [level][word]
-    std::vector<std::uint64_t> to_come;    // [sample][stretch][word]
-    std::vector<std::uint8_t> copies;      // [sample][stretch][word][bit]
+    std::vector<std::uint64_t> fit_gpus;  // [sequence][level]
   };
-  static constexpr std::uint32_t kCpuStep = 64;
 
-  static void index(Set& set);
-  [[nodiscard]] static std::size_t cpu_level(const Set& set, std::int32_t cpu);
+  static void lay_out_levels(Set& set);
+  static void put(Set& set, std::size_t sequence, std::size_t place, std::size_t rank);
   // Thousandths that all sequences together take.
-  template <std::size_t kVectors, std::size_t kWords>
-  [[nodiscard]] static std::uint64_t taken(const Set& set, std::int64_t cpu_milli,
-                                           std::int64_t cpu_spread,
-                                           std::span<const std::uint16_t> free);
-  template <std::size_t kVectors>
   [[nodiscard]] static std::uint64_t taken(const Set& set, std::int64_t cpu_milli,
                                            std::int64_t cpu_spread,
                                            std::span<const std::uint16_t> free);

@@ -73,7 +73,7 @@ class OneByOne {
     double all = 0;
     for (const Typical& one : usual_) all += one.part;
     std::size_t stretch = 0;
-    for (const double requests : {8.0, 24.0, 72.0}) {
+    for (const double requests : {8.0, 24.0, 32.0}) {
       const double length = requests * all;
       std::size_t which = 0;
       double sum = usual_[0].part;
@@ -109,6 +109,18 @@ TEST(NodeFill, LeavesIdleWhatNothingFits) {
   EXPECT_EQ(fill.idle_after(0, 100'000, 0, free), 400 + 200);
   EXPECT_EQ(fill.idle_after(0, 2'000, 0, free), 400 + 700 + 1000 - 2 * 500);
   EXPECT_EQ(fill.idle_after(0, 999, 0, free), 400 + 700 + 1000);
+}
+
+TEST(NodeFill, LeavesEverythingIdleWhereNothingIsExpected) {
+  const NodeFill fill = filled_with(Workload());
+  EXPECT_EQ(fill.idle_after(0, 100'000, 1'000, std::vector<std::uint16_t>{400, 1000}), 1400);
+}
+
+TEST(NodeFill, CountsHugeAmountsOfCpusAsMoreThanThereAre) {
+  Workload workload;
+  workload.count(ask(1, 0, std::int64_t{1} << 40));
+  const NodeFill fill = filled_with(workload);
+  EXPECT_EQ(fill.idle_after(0, 128'000, 2'000, std::vector<std::uint16_t>{1000}), 1000);
 }
 
 // Few and many kinds of requests, few and many GPUs: each has its own way through the code.
