@@ -180,12 +180,22 @@ std::optional<Spot> Placer::choose_where(AskId id, const Eligible* eligible) {
         continue;
       }
     }
-    const NodeView chosen = view(cluster_, *node);
-    spot = spot_of(chosen, ask, policy_->settle(chosen, ask).choice);
+    spot = spot_in(*group, *node, ask);
     break;
   }
   for (const auto& [group, score] : passed_over) scores.set(group, score);
   return spot;
+}
+
+// What was worked out for the group holds for its nodes: a node's own number of CPUs would be one
+// more state to work out, only to choose between GPUs.
+Spot Placer::spot_in(GroupId group, NodeId node, const Ask& ask) {
+  const NodeView chosen = view(cluster_, node);
+  if (groups_->each_alone()) return spot_of(chosen, ask, policy_->settle(chosen, ask).choice);
+  NodeState as_group = chosen.state;
+  as_group.cpu_free = groups_->state(group).cpu_free;
+  const NodeView seen{as_group, chosen.shape, node, groups_->note(group)};
+  return spot_of(chosen, ask, policy_->choose(seen, ask));
 }
 
 std::optional<Spot> Placer::choose_comparing(const Ask& ask, const Eligible* eligible) {

@@ -63,6 +63,7 @@ class Placer {
   [[nodiscard]] std::optional<Spot> choose_where(AskId ask, const Eligible* eligible);
   [[nodiscard]] std::optional<Spot> choose_comparing(const Ask& ask, const Eligible* eligible);
   [[nodiscard]] std::optional<Spot> choose_pinned(const Ask& ask, const Eligible& eligible);
+  [[nodiscard]] Spot spot_in(GroupId group, NodeId node, const Ask& ask);
   [[nodiscard]] std::optional<NodeId> node_of(GroupId group, const Ask& ask,
                                               const Eligible* eligible) const;
 

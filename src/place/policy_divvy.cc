@@ -42,7 +42,12 @@ class DivvyPolicy final : public Policy {
 
   [[nodiscard]] bool rough() const override { return true; }
 
-  Choice choose(const NodeView& node, const Ask& ask) override { return settle(node, ask).choice; }
+  Choice choose(const NodeView& node, const Ask& ask) override {
+    Ways ways = ways_of(node, ask);
+    if (ways.size() == 1) return ways.front().choice;
+    NodeWorth::Key before = has_note(node) ? NodeWorth::Key{} : key_before(node);
+    return best_of(node, ask, ways, before, Care::kExact).choice;
+  }
 
   float score(const NodeView& node, const Ask& ask, const Choice& choice) override {
     Way way = way_with(node, ask, choice);
