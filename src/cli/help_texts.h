@@ -197,7 +197,7 @@ constexpr const char* kBenchFooter = R"(Examples:
 
 constexpr const char* kBenchPlaceFooter = R"(
 fill    requests come until as much was asked for as there is
-steady  the cluster stays nearly full while members come and go
+steady  the cluster stays nearly full while members come and go; that they leave is counted apart
 gang    members that start together, with and without having to be near each other
 load    the whole cluster from its record, with all members, and the first decision
 PER SECOND is by the CPU time of the one thread that decides; P50 to P99.9 are by

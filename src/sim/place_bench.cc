@@ -28,6 +28,7 @@ constexpr std::uint32_t kNodesInRack = 32;
 constexpr std::uint32_t kRacksInZone = 64;
 // While members come and go the cluster is kept at this much of what it held when it was full.
 constexpr double kSteadyPart = 0.97;
+constexpr int kSteadyTurn = 16;
 constexpr int kGangRounds = 100;
 // What a controller of a large cluster finds in its record when it starts.
 constexpr std::size_t kLoadedNodes = 20'000;
@@ -47,10 +48,16 @@ std::uint64_t resident_bytes() {
   return resident * 4096;
 }
 
-// Times single decisions and sums them up.
+// Times single decisions and sums them up. Counts the processor time from begin() to end().
 class Times {
  public:
-  Times() : began_(cpu_seconds()) {}
+  Times() { begin(); }
+
+  void begin() { began_ = cpu_seconds(); }
+  void end() {
+    spent_ += cpu_seconds() - *began_;
+    began_.reset();
+  }
 
   template <typename Work>
   auto time(Work&& work) {
@@ -61,7 +68,8 @@ class Times {
   }
 
   void fill(PlaceBenchRow& row) {
-    row.cpu_seconds = cpu_seconds() - began_;
+    if (began_) end();
+    row.cpu_seconds = spent_;
     row.decisions = times_.size();
     std::ranges::sort(times_);
     const auto at = [&](double part) {
@@ -76,7 +84,8 @@ class Times {
   }
 
  private:
-  double began_;
+  std::optional<double> began_;
+  double spent_ = 0;
   std::vector<std::chrono::steady_clock::duration> times_;
 };
 
@@ -180,7 +189,7 @@ class Bench {
     Placer placer(cluster_, std::move(policy));
     prepare(placer);
     rows.push_back(fill(placer));
-    rows.push_back(steady(placer));
+    for (PlaceBenchRow& one : steady(placer)) rows.push_back(std::move(one));
     make_room();
     for (const std::uint32_t members : {8U, 64U, 512U}) {
       for (const bool near : {false, true}) {
@@ -247,9 +256,12 @@ class Bench {
     return shares_[which];
   }
 
-  void depart() {
+  void depart(Times& times) {
     const std::size_t which = dice_() % held_.size();
-    cluster_.release(held_[which]);
+    times.time([&] {
+      cluster_.release(held_[which]);
+      return true;
+    });
     held_[which] = held_.back();
     held_.pop_back();
   }
@@ -262,16 +274,27 @@ class Bench {
     return done(result, times);
   }
 
-  PlaceBenchRow steady(Placer& placer) {
-    PlaceBenchRow result = row("steady");
+  // As many leave as come, in turns of a few, so that the one and the other can be told apart.
+  std::array<PlaceBenchRow, 2> steady(Placer& placer) {
+    PlaceBenchRow come = row("steady");
+    PlaceBenchRow leave = row("members that leave");
     const auto level =
         static_cast<std::uint64_t>(kSteadyPart * static_cast<double>(cluster_.held_share()));
-    Times times;
-    for (std::uint64_t i = 0; i < options_.steady_decisions; ++i) {
-      while (cluster_.held_share() > level) depart();
-      arrive(placer, times);
+    Times coming;
+    Times leaving;
+    coming.end();
+    leaving.end();
+    for (std::uint64_t came = 0; came < options_.steady_decisions;) {
+      leaving.begin();
+      while (cluster_.held_share() > level) depart(leaving);
+      leaving.end();
+      coming.begin();
+      for (int i = 0; i < kSteadyTurn && came < options_.steady_decisions; ++i, ++came) {
+        arrive(placer, coming);
+      }
+      coming.end();
     }
-    return done(result, times);
+    return {done(come, coming), done(leave, leaving)};
   }
 
   // Nearly half of the cluster empty again, node by node, so that gangs of whole GPUs find room.
