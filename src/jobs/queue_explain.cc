@@ -48,7 +48,16 @@ std::vector<model::JobId> Queue::order() const {
   return ids;
 }
 
-WaitReport Queue::explain(model::JobId job, WallTime now) {
+WaitReport Queue::explain(model::JobId job, WallTime now) { return explain(job, now, true); }
+
+WaitReport Queue::why_it_waits(model::JobId job, WallTime now) { return explain(job, now, false); }
+
+const place::Reservation* Queue::reservation(model::JobId job) const {
+  const auto found = jobs_.find(job);
+  return found == jobs_.end() || !found->second.reservation ? nullptr : &*found->second.reservation;
+}
+
+WaitReport Queue::explain(model::JobId job, WallTime now, bool guess_start) {
   Entry* const found = entry(job);
   if (found == nullptr) {
     WaitReport report;
@@ -62,7 +71,7 @@ WaitReport Queue::explain(model::JobId job, WallTime now) {
   if (in_line) {
     report.in_line = static_cast<std::uint32_t>(ids.size());
     report.place = static_cast<std::uint32_t>(std::ranges::find(ids, job) - ids.begin()) + 1;
-    if (!report.starts && report.kind != WaitKind::kNever)
+    if (guess_start && !report.starts && report.kind != WaitKind::kNever)
       report.starts = guess(*found, ids, trial, now);
   }
   return report;

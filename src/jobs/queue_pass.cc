@@ -160,8 +160,8 @@ bool Queue::array_is_full(const Entry& entry) const {
 
 // At least: how much memory its GPUs have is known only when they are chosen.
 Held Queue::held_of(const Entry& entry, std::uint32_t members) const {
-  return {std::uint64_t{entry.job.spec.request.share().thousandths()} * members,
-          shapes_[entry.shape].memory * members, 1};
+  const Shape& shape = shapes_[entry.shape];
+  return {shape.share * members, shape.memory * members, 1};
 }
 
 Held Queue::held_at(std::span<const place::Spot> spots) const {
@@ -193,19 +193,33 @@ std::uint32_t Queue::members_allowed(const Entry& entry) const {
   return low;
 }
 
-Queue::ShapeId Queue::shape_of(const model::JobSpec& spec) {
+Queue::ShapeId Queue::shape_of(const model::Job& job) {
+  const model::JobSpec& spec = job.spec;
   const model::Request& request = spec.request;
   std::string key =
       fmt::format("{}/{}/{}/{}/{}/{}/{}/{}", request.share(), request.memory().value_or(Bytes(0)),
                   request.gang_size(), spec.least(), static_cast<int>(request.topology()),
                   static_cast<int>(request.kind()), spec.limits.cpu_milli.value_or(0),
                   spec.limits.ram.value_or(Bytes(0)));
-  // Names are of any bytes but zero, which therefore separates them.
-  for (const auto* const names :
-       {&request.allowed_models(), &request.denied_models(), &spec.devices}) {
-    key += std::string_view("\0\0", 2);
-    for (const std::string& name : *names) key += name + '\0';
+  const model::Where& where = spec.where;
+  for (const model::Near& near : {where.gpus_near, where.members_near}) {
+    key += fmt::format("/{}{}", to_string(near.closeness), near.required ? "!" : "");
   }
+  if (where.spread)
+    key += fmt::format("/{}{}", to_string(where.spread->domain), where.spread->most);
+  // Each name with its length, so that no two lists look the same.
+  const auto add = [&key](const std::vector<std::string>& names) {
+    key += fmt::format("|{}", names.size());
+    for (const std::string& name : names) key += fmt::format("/{}:{}", name.size(), name);
+  };
+  add(request.allowed_models());
+  add(request.denied_models());
+  add(spec.devices);
+  add(where.nodes);
+  add(where.nodes_denied);
+  add(where.tolerations);
+  for (const auto& [name, value] : where.node_labels) add({name, value});
+  if (fleet_.excludes(job.owner)) add({job.owner});
   const auto [found, is_new] =
       shape_ids_.try_emplace(std::move(key), static_cast<ShapeId>(shapes_.size()));
   if (is_new) {
@@ -214,6 +228,7 @@ Queue::ShapeId Queue::shape_of(const model::JobSpec& spec) {
     same.limits.cpu_milli = spec.limits.cpu_milli;
     same.limits.ram = spec.limits.ram;
     same.devices = spec.devices;
+    same.where = spec.where;
     shapes_.push_back(shape(std::move(same)));
   }
   return found->second;
@@ -221,8 +236,9 @@ Queue::ShapeId Queue::shape_of(const model::JobSpec& spec) {
 
 Queue::Shape Queue::shape(model::JobSpec spec) const {
   place::Request request = fleet_.request_of(spec);
+  const std::uint64_t share = fleet_.least_share(spec.request).thousandths();
   const std::uint64_t memory = fleet_.least_memory(spec.request).count();
-  return {std::move(spec), std::move(request), memory};
+  return {std::move(spec), std::move(request), share, memory};
 }
 
 place::Request Queue::request_for(const Entry& entry) const {

@@ -170,7 +170,8 @@ void Queue::make_room(Entry& entry, const place::Request& request, Round& round)
     const std::string& queue = tree_.settings(entry.queue).path;
     stop(*victim, lower ? StopReason::kPreempted : StopReason::kReclaimed, round.now,
          lower ? fmt::format("preempted by {}", name_of(entry.job))
-               : fmt::format("its GPU goes back to queue {} for {}", queue, name_of(entry.job)));
+               : fmt::format("its GPU goes back to queue {} for {}", queue, name_of(entry.job)),
+         entry.job.id);
     claim.victims.push_back(victim->job.id);
     const place::Instant gone =
         std::chrono::ceil<Seconds>(*victim->stop_by).time_since_epoch().count();

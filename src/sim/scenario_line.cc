@@ -148,7 +148,7 @@ Result<Share> ScenarioLine::share(std::string_view text) const {
 }
 
 Result<place::Closeness> ScenarioLine::closeness(std::string_view text) const {
-  const auto value = place::parse_closeness(text);
+  const auto value = model::parse_closeness(text);
   if (!value) return wrong(value.error());
   return *value;
 }
