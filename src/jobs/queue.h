@@ -201,6 +201,8 @@ class Queue {
   // queue_pass.cc: who starts
   void schedule(WallTime now);
   void start_claims(Round& round);
+  [[nodiscard]] place::Reservation kept_for(model::JobId job, const Claim& claim,
+                                            WallTime now) const;
   [[nodiscard]] bool try_start(Entry& entry, Round& round);
   void start(Entry& entry, std::span<const place::Spot> spots, WallTime now);
   void reserve_for(Entry& entry, const place::Request& request, Round& round,

@@ -1,7 +1,6 @@
 // What the queue says to those who ask: why a job waits, where it stands in line, when it may
 // start.
 #include <algorithm>
-#include <limits>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -152,9 +151,7 @@ WaitReport Queue::why(Entry& entry, std::span<const model::JobId> line, Trial& t
     if (other.reservation) ahead.reservations.push_back(*other.reservation);
   }
   for (const auto& [id, claim] : claims_) {
-    ahead.reservations.push_back({name_of(jobs_.at(id).job),
-                                  std::numeric_limits<std::int32_t>::max(), place::kNever,
-                                  claim.spots});
+    ahead.reservations.push_back(kept_for(id, claim, now));
   }
   const auto length = job.spec.expected ? job.spec.expected : job.spec.time_limit;
   const place::Instant until = length ? ahead.now + length->count() : place::kNever;

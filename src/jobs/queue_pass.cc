@@ -114,26 +114,33 @@ place::Outlook Queue::outlook(WallTime now) const {
   return outlook;
 }
 
+// The place that others make. They may be gone long before their grace is over, or stay longer, and
+// whoever were there in the meantime would have to make way, too.
+place::Reservation Queue::kept_for(model::JobId job, const Claim& claim, WallTime now) const {
+  place::Instant gone = seconds(now) + 1;
+  for (const model::JobId victim : claim.victims) {
+    const auto other = jobs_.find(victim);
+    if (other == jobs_.end() || !other->second.stop_by) continue;
+    gone = std::max(gone, seconds(*other->second.stop_by));
+  }
+  return {name_of(jobs_.at(job).job), kAboveAll, gone, claim.spots, true};
+}
+
 // Those for whom others made way come first: the place was made for them.
 void Queue::start_claims(Round& round) {
   std::vector<model::JobId> over;
   for (const auto& [id, claim] : claims_) {
     Entry& entry = *this->entry(id);
-    place::Reservation place{name_of(entry.job), kAboveAll, place::kNever, claim.spots};
-    WallTime latest = round.now;
-    bool waits = false;
-    for (const model::JobId victim : claim.victims) {
+    place::Reservation place = kept_for(id, claim, round.now);
+    const bool waits = std::ranges::any_of(claim.victims, [this](model::JobId victim) {
       const Entry* const other = this->entry(victim);
-      if (other == nullptr || other->job.state != JobState::kStopping) continue;
-      waits = true;
-      latest = std::max(latest, other->stop_by.value_or(round.now));
-    }
+      return other != nullptr && other->job.state == JobState::kStopping;
+    });
     const bool allowed =
         !array_is_full(entry) && !tree_.obstacle(entry.queue, entry.user, held_at(claim.spots));
     if (allowed && place::ready(fleet_.cluster(), place)) {
       over.push_back(id);
     } else if (waits) {
-      place.start = seconds(latest);
       round.outlook.reservations.push_back(std::move(place));
     } else {
       // Something else came in between; it waits like everybody.
