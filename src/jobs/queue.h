@@ -164,6 +164,7 @@ class Queue {
     std::uint32_t reserved = 0;
     std::uint32_t tries = 0;
     std::uint32_t rooms = 0;
+    std::optional<QueueTree> ahead;  // booked_ahead()
     std::set<std::tuple<ShapeId, std::uint32_t, place::Instant>> do_not_fit;
     std::set<std::tuple<ShapeId, QueueId, std::int32_t, std::optional<UserId>>> find_no_room;
   };
@@ -210,7 +211,9 @@ class Queue {
   [[nodiscard]] bool array_is_full(const Entry& entry) const;
   [[nodiscard]] place::Outlook outlook(WallTime now) const;
   [[nodiscard]] place::Request request_for(const Entry& entry) const;
-  [[nodiscard]] std::uint32_t members_allowed(const Entry& entry) const;
+  [[nodiscard]] std::uint32_t members_allowed(const Entry& entry,
+                                              const std::optional<QueueTree>& ahead) const;
+  [[nodiscard]] std::optional<QueueTree> booked_ahead() const;
   [[nodiscard]] Held held_of(const Entry& entry, std::uint32_t members) const;
   [[nodiscard]] Held held_at(std::span<const place::Spot> spots) const;
   [[nodiscard]] ShapeId shape_of(const model::Job& job);

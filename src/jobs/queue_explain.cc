@@ -129,8 +129,16 @@ WaitReport Queue::why(Entry& entry, std::span<const model::JobId> line, Trial& t
     say(WaitKind::kQuota, tree_.describe(*obstacle, entry.user));
     return report;
   }
+  const auto tree_ahead = booked_ahead();
+  if (tree_ahead) {
+    if (const auto obstacle = tree_ahead->obstacle(entry.queue, entry.user, least)) {
+      say(WaitKind::kQuota, "others make way for a job that was before it; then " +
+                                tree_ahead->describe(*obstacle, entry.user));
+      return report;
+    }
+  }
   place::Request request = request_for(entry);
-  request.members = members_allowed(entry);
+  request.members = members_allowed(entry, tree_ahead);
   const auto spots = trial.placer.plan(request);
   if (spots.empty()) {
     const auto explanation = place::explain(trial.placer, request);

@@ -58,7 +58,7 @@ Result<std::optional<std::vector<Move>>> Queue::plan_moves(model::JobId job, std
   }
   std::optional<std::vector<Move>> moves;
   place::Request request = request_for(*found);
-  request.members = members_allowed(*found);
+  request.members = members_allowed(*found, booked_ahead());
   if (request.members == 0) return moves;
   // On a copy: policies learn from what they are asked, and a question decides nothing.
   place::Cluster cluster = fleet_.cluster();

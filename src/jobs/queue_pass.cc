@@ -87,6 +87,7 @@ void Queue::schedule(WallTime now) {
   round.tries = settings_.tries;
   round.rooms = kRooms;
   start_claims(round);
+  round.ahead = booked_ahead();
   Turn turn(line_, tree_, shares_);
   while (round.tries != 0) {
     const auto id = turn.next();
@@ -184,10 +185,33 @@ Held Queue::held_at(std::span<const place::Spot> spots) const {
   return held;
 }
 
+// What is held when those who make way are gone and those for whom they do have started; nothing
+// where nobody does. Limits are kept for them like places: what one of several leaves is not for
+// somebody else until the last is gone.
+std::optional<QueueTree> Queue::booked_ahead() const {
+  if (claims_.empty()) return std::nullopt;
+  QueueTree tree = tree_;
+  std::set<model::JobId> gone;
+  for (const auto& [id, claim] : claims_) {
+    const Entry& entry = jobs_.at(id);
+    tree.take(entry.queue, entry.user, held_at(claim.spots));
+    for (const model::JobId victim : claim.victims) {
+      const auto other = jobs_.find(victim);
+      if (other == jobs_.end() || other->second.job.state != JobState::kStopping) continue;
+      if (!gone.insert(victim).second) continue;
+      tree.give_back(other->second.queue, other->second.user, other->second.held);
+    }
+  }
+  return tree;
+}
+
 // As many members as the limits leave to it, and none if that is fewer than it needs.
-std::uint32_t Queue::members_allowed(const Entry& entry) const {
+std::uint32_t Queue::members_allowed(const Entry& entry,
+                                     const std::optional<QueueTree>& ahead) const {
   const auto allowed = [&](std::uint32_t members) {
-    return !tree_.obstacle(entry.queue, entry.user, held_of(entry, members));
+    const Held held = held_of(entry, members);
+    return !tree_.obstacle(entry.queue, entry.user, held) &&
+           !(ahead && ahead->obstacle(entry.queue, entry.user, held));
   };
   std::uint32_t low = entry.job.spec.least();
   std::uint32_t high = entry.job.spec.members();
@@ -270,7 +294,7 @@ bool Queue::try_start(Entry& entry, Round& round) {
       round.do_not_fit.contains(std::tuple(entry.shape, spec.members(), duration(spec)))) {
     return false;
   }
-  const std::uint32_t members = members_allowed(entry);
+  const std::uint32_t members = members_allowed(entry, round.ahead);
   const std::tuple tried(entry.shape, members, duration(spec));
   const bool known = members != 0 && round.do_not_fit.contains(tried);
   // Who has to make way for its limits depends on the user, too.
@@ -290,11 +314,15 @@ bool Queue::try_start(Entry& entry, Round& round) {
     }
     if (!spots.empty()) {
       // Only now it is known how much memory its GPUs have; an elastic job can do with fewer.
-      while (tree_.obstacle(entry.queue, entry.user, held_at(spots))) {
+      const auto too_much = [&](const QueueTree& tree) {
+        return tree.obstacle(entry.queue, entry.user, held_at(spots)).has_value();
+      };
+      while (too_much(tree_) || (round.ahead && too_much(*round.ahead))) {
         if (spots.size() == spec.least()) return false;
         spots.pop_back();
       }
       start(entry, spots, round.now);
+      if (round.ahead) round.ahead->take(entry.queue, entry.user, entry.held);
       for (const place::HoldingId holding : entry.holdings) {
         const auto length = duration(spec);
         if (length != place::kNever) {

@@ -181,6 +181,7 @@ void Queue::make_room(Entry& entry, const place::Request& request, Round& round)
   }
   round.outlook.reservations.push_back(kept_for(entry.job.id, claim, round.now));
   claims_.emplace(entry.job.id, std::move(claim));
+  round.ahead = booked_ahead();
 }
 
 }  // namespace divvy::jobs

@@ -73,6 +73,27 @@ TEST(Preemption, NobodyGetsInBetweenWhileThePlaceIsMade) {
   }
 }
 
+// Limits are kept like places: who is gone first does not come back in the meantime.
+TEST(Preemption, AQuotaThatIsFreedIsForTheOneItWasFreedFor) {
+  Settings settings;
+  settings.queues = {queue("a", 2000, false)};
+  Desk desk(settings, fleet(1, 8));
+  model::JobSpec low = with_priority(1000, 0);
+  low.queue = "a";
+  const JobId slow = desk.submit(low);
+  const JobId quick = desk.submit(low);
+  desk.run();
+  model::JobSpec urgent = with_priority(2000, 10);
+  urgent.queue = "a";
+  const JobId high = desk.submit(urgent);
+  EXPECT_EQ(only<Stop>(desk.run()).size(), 2u);
+  desk.end(quick, 0, 15);
+  EXPECT_TRUE(started(desk.run()).empty());
+  EXPECT_EQ(desk.queue().explain(quick, desk.now()).kind, WaitKind::kQuota);
+  desk.end(slow, 0, 15);
+  EXPECT_EQ(started(desk.run()), std::vector<JobId>{high});
+}
+
 // Nor where the rest of a GPU is held by somebody who stays.
 TEST(Preemption, NobodyGetsInBetweenOnAPartOfAGpu) {
   Desk desk({}, fleet(1, 2));
