@@ -140,7 +140,7 @@ TEST(Moves, APlaceThatIsTakenIsRefusedAndNothingChanges) {
   const JobId two = desk.submit(on_node(600, "node1"));
   desk.run();
   const model::Job before = desk.job(two);
-  const auto refused = [&](Move move) {
+  const auto refused = [&](const Move& move) {
     const Status moved = desk.queue().member_moved(move, desk.now());
     return moved ? "accepted" : moved.error().message;
   };
