@@ -103,6 +103,7 @@ const model::Job& ScenarioWorld::job(std::size_t index) const {
 
 std::vector<std::uint32_t> ScenarioWorld::gpus_of(const model::JobMember& member) const {
   std::vector<std::uint32_t> gpus;
+  gpus.reserve(member.slices.size());
   for (const model::Slice& slice : member.slices) {
     gpus.push_back(gpu_numbers_.at(slice.gpu().str()));
   }
