@@ -30,16 +30,28 @@ constexpr FieldRow kDependency[] = {
     {"job", "integer", ""}, {"kind", "text-", "succeeded, failed or ended"}};
 constexpr FieldRow kRetry[] = {
     {"most", "integer-", ""}, {"pause", "text|integer-", ""}, {"longest_pause", "text|integer-", ""}};
+constexpr FieldRow kNear[] = {
+    {"closeness", "text-", "any, zone, rack, node, numa, pcie or nvlink"},
+    {"required", "boolean-", "Otherwise it is tried first"}};
+constexpr FieldRow kSpread[] = {
+    {"domain", "text-", "node, rack or zone"}, {"most", "integer-", "Members in one of them"}};
+constexpr FieldRow kWhere[] = {
+    {"nodes", "[text]-", "Only these"}, {"nodes_denied", "[text]-", "Never these"},
+    {"node_labels", "{text|integer}-", "The node has all of them"},
+    {"tolerations", "[text]-", "Taints of nodes that do not matter"},
+    {"gpus_near", "Near-", "The GPUs of one member"}, {"members_near", "Near-", "The members"},
+    {"spread", "Spread?-", "Members that should not fall together"}};
 constexpr FieldRow kJobSpec[] = {
     {"name", "text-", ""}, {"queue", "text-", ""}, {"command", "[text]-", ""},
     {"environment", "{text|integer}-", ""}, {"working_directory", "text-", ""},
     {"container", "Container?-", "Without it: a plain process"},
-    {"gpu", "text|number", "For each member: 0.3, 2.5, 4"},
+    {"gpu", "text|number?-", "For each member: 0.3, 2.5, 4; without it gpu_memory says how much"},
     {"gpu_memory", "text|integer?-", "On each GPU; without it the same part as of the GPU"},
     {"cap", "boolean-", "Never more than the share"}, {"models", "[text]-", ""},
     {"models_denied", "[text]-", ""}, {"topology", "text-", "any, numa or nvlink"},
     {"members", "integer-", "Start together or not at all"},
     {"least_members", "integer-", "0: all"}, {"devices", "[text]-", ""},
+    {"where", "Where-", "Which nodes will do, and how close to each other"},
     {"class", "text-", "batch or latency"}, {"limits", "Limits-", ""}, {"priority", "integer-", ""},
     {"stdin", "boolean-", "Whoever attaches may type to it"},
     {"preemptible", "boolean-", ""}, {"grace", "text|integer-", "\"30s\", or seconds"},
@@ -150,7 +162,8 @@ constexpr SchemaRow kSchemas[] = {
     {"Problem", "What went wrong (RFC 9457)", kProblem},
     {"Mount", "", kMount}, {"Port", "", kPort}, {"Container", "", kContainer}, {"Ulimit", "", kUlimit},
     {"Limits", "", kLimits}, {"Array", "", kArray}, {"Dependency", "", kDependency},
-    {"Retry", "", kRetry}, {"JobSpec", "What is submitted; the job file has the same fields", kJobSpec},
+    {"Retry", "", kRetry}, {"Near", "", kNear}, {"Spread", "", kSpread}, {"Where", "", kWhere},
+    {"JobSpec", "What is submitted; the job file has the same fields", kJobSpec},
     {"Step", "", kStep}, {"Slice", "", kSlice}, {"End", "", kEnd}, {"Member", "", kMember},
     {"Wait", "Why it waits", kWait}, {"Job", "", kJob}, {"JobList", "", kJobList},
     {"Explanation", "", kExplanation}, {"Attempt", "", kAttempt}, {"AttemptList", "", kAttemptList},

@@ -45,7 +45,8 @@ model::Job full_job() {
           "ports":[{"host":8080,"container":80}],"entry_point":["sh"]},"gpu":0.3,
           "gpu_memory":"10GiB","members":4,"limits":{"cpu_milli":1500,"ram":"4GiB","pids":9,
           "shm":1048576,"ulimits":{"nofile":{"soft":1,"hard":2}}},"time_limit":"2h",
-          "expected":"1h","after":[3],"labels":{"team":"vision"}})");
+          "expected":"1h","after":[3],"labels":{"team":"vision"},"where":{"nodes":["node-a"],
+          "node_labels":{"pool":"train"},"spread":{"domain":"rack","most":2}}})");
   model::Job job(model::JobId(7), "ada", spec.value(), {});
   job.spec.array = model::ArraySpec{.first = 0, .last = 3};
   job.task = model::ArrayTask{.array = model::JobId(7), .index = 0};

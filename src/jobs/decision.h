@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -28,6 +29,7 @@ struct Stop {
   model::StopReason reason = model::StopReason::kCancelled;
   model::Seconds grace{0};
   std::string text;
+  std::optional<model::JobId> makes_way_for;  // whose place it will be; not known after a restart
   friend bool operator==(const Stop&, const Stop&) = default;
 };
 
@@ -44,6 +46,16 @@ struct Cancel {
   model::JobId job;
   std::string text;
   friend bool operator==(const Cancel&, const Cancel&) = default;
+};
+
+// A member that runs goes elsewhere while its job goes on: not decided by a pass, but planned where
+// somebody asks for it (Queue::plan_moves).
+struct Move {
+  model::JobId job;
+  std::uint32_t attempt = 0;
+  model::JobMember to;  // with the rank of the member
+  std::string text;
+  friend bool operator==(const Move&, const Move&) = default;
 };
 
 using Decision = std::variant<Start, Stop, Warn, Cancel>;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,13 @@ struct FleetNode {
   Bytes ram;
   std::string closed;  // why it gets no new work; empty when it does
   std::vector<FleetGpu> gpus;
+  bool lost = false;  // it is gone, and whoever is on it has to start elsewhere
+  std::string rack = {};
+  std::string zone = {};
+  std::map<std::string, std::string> labels = {};
+  std::vector<std::string> taints = {};   // only jobs that tolerate all of them come here
+  std::vector<std::string> not_for = {};  // users whose jobs do not come here
+  std::uint32_t max_members = 1'000'000;  // at one time
   friend bool operator==(const FleetNode&, const FleetNode&) = default;
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "place/fit.h"
 #include "place/workload.h"
 
 namespace divvy::jobs {
@@ -16,6 +17,11 @@ place::NodeSpec spec_of(const FleetNode& node) {
   spec.name = node.name;
   spec.cpu_milli = node.cpu_milli;
   spec.ram = node.ram;
+  spec.rack = node.rack;
+  spec.zone = node.zone;
+  spec.labels = node.labels;
+  spec.taints = node.taints;
+  spec.max_members = node.max_members;
   for (const FleetGpu& gpu : node.gpus) {
     spec.devices.push_back(gpu.device);
     spec.devices.back().uuid = gpu.uuid.str();
@@ -23,13 +29,21 @@ place::NodeSpec spec_of(const FleetNode& node) {
   return spec;
 }
 
-// As users name GPUs: by index, by UUID or by the beginning of one.
-bool names(std::string_view text, const FleetGpu& gpu) {
-  const std::string word = to_lower(trim(text));
+bool is_index(std::string_view text, std::uint32_t wanted) {
   std::uint32_t index = 0;
-  const auto [end, code] = std::from_chars(word.data(), word.data() + word.size(), index);
-  if (code == std::errc() && end == word.data() + word.size()) return gpu.index == index;
-  return word.size() > 4 && to_lower(gpu.uuid.str()).starts_with(word);
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), index);
+  return code == std::errc() && end == text.data() + text.size() && index == wanted;
+}
+
+// As users name GPUs: by index, by UUID or by the beginning of one, by node and index.
+bool names(std::string_view text, const FleetNode& node, const FleetGpu& gpu) {
+  text = trim(text);
+  const std::size_t slash = text.rfind('/');
+  if (slash != std::string_view::npos) {
+    return text.substr(0, slash) == node.name && is_index(text.substr(slash + 1), gpu.index);
+  }
+  if (is_index(text, gpu.index)) return true;
+  return text.size() > 4 && to_lower(gpu.uuid.str()).starts_with(to_lower(text));
 }
 
 }  // namespace
@@ -46,12 +60,21 @@ Status FleetView::rebuild(const Fleet& fleet) {
   placer_ = std::make_unique<place::Placer>(*cluster, std::move(policy));
   cluster_ = std::move(cluster);
   others_.clear();
+  excluded_.clear();
   fleet_ = fleet;
+  for (std::uint32_t i = 0; i < fleet_.nodes.size(); ++i) {
+    for (const std::string& user : fleet_.nodes[i].not_for) {
+      cluster_->exclude(user, place::NodeId(i));
+      excluded_.insert(user);
+    }
+  }
   return {};
 }
 
 bool FleetView::same_shape(const Fleet& fleet) const {
-  return std::ranges::equal(fleet.nodes, fleet_.nodes, {}, spec_of, spec_of);
+  return std::ranges::equal(fleet.nodes, fleet_.nodes, [](const FleetNode& a, const FleetNode& b) {
+    return a.not_for == b.not_for && spec_of(a) == spec_of(b);
+  });
 }
 
 Result<bool> FleetView::update(const Fleet& fleet) {
@@ -97,7 +120,10 @@ void FleetView::mirror_health() {
   for (std::uint32_t i = 0; i < fleet_.nodes.size(); ++i) {
     const FleetNode& node = fleet_.nodes[i];
     const place::NodeId id(i);
-    if (cluster_->cordon_reason(id) != node.closed) cluster_->cordon(id, node.closed);
+    const std::string closed = !node.lost            ? node.closed
+                               : node.closed.empty() ? "lost"
+                                                     : "lost: " + node.closed;
+    if (cluster_->cordon_reason(id) != closed) cluster_->cordon(id, closed);
     for (std::size_t device = 0; device < node.gpus.size(); ++device) {
       const FleetGpu& gpu = node.gpus[device];
       const std::string& reason = gpu.lost && gpu.resting.empty() ? "it is lost" : gpu.resting;
@@ -139,18 +165,13 @@ place::HoldingId FleetView::take(const place::Spot& spot, std::uint64_t job, std
 }
 
 place::Request FleetView::request_of(const model::JobSpec& spec) const {
-  place::Request request = place::request_of(spec.request);
-  request.name = spec.name;
-  request.least_members = spec.least_members;
-  request.member.cpu_milli = spec.limits.cpu_milli.value_or(0);
-  request.member.ram = spec.limits.ram.value_or(Bytes(0));
-  request.priority = spec.priority;
-  request.preemptible = spec.preemptible;
+  place::Request request = place::request_of(spec);
+  request.devices.clear();
   for (const std::string& text : spec.devices) {
     bool found = false;
     for (const FleetNode& node : fleet_.nodes) {
       for (const FleetGpu& gpu : node.gpus) {
-        if (!names(text, gpu)) continue;
+        if (!names(text, node, gpu)) continue;
         request.devices.push_back(gpu.uuid.str());
         found = true;
       }
@@ -162,7 +183,7 @@ place::Request FleetView::request_of(const model::JobSpec& spec) const {
 }
 
 std::optional<std::string> FleetView::too_small(const model::Request& request) const {
-  if (request.fraction() == Share(0)) return std::nullopt;
+  if (request.fraction() == Share(0) && !request.by_memory()) return std::nullopt;
   Bytes largest;
   for (const FleetNode& node : fleet_.nodes) {
     for (const FleetGpu& gpu : node.gpus) largest = std::max(largest, gpu.device.memory);
@@ -171,6 +192,21 @@ std::optional<std::string> FleetView::too_small(const model::Request& request) c
   if (largest == Bytes(0) || gets >= fleet_.smallest_slice) return std::nullopt;
   return fmt::format("{} of GPU memory is too little for any program; ask for at least {}",
                      humanize(gets), humanize(fleet_.smallest_slice));
+}
+
+Share FleetView::least_share(const model::Request& request) const {
+  if (!request.by_memory()) return request.share();
+  // As much of the GPU as of its memory: the least on the largest.
+  place::Ask ask;
+  ask.part_memory = request.memory()->count();
+  std::uint32_t least = Share::kWhole;
+  for (const FleetNode& node : fleet_.nodes) {
+    for (const FleetGpu& gpu : node.gpus) {
+      if (!request.accepts_model(gpu.device.model)) continue;
+      least = std::min(least, place::part_need(ask, gpu.device.memory.count()).share);
+    }
+  }
+  return Share(least);
 }
 
 Bytes FleetView::least_memory(const model::Request& request) const {
@@ -184,7 +220,7 @@ Bytes FleetView::least_memory(const model::Request& request) const {
   }
   if (!smallest) return request.memory().value_or(Bytes(0));
   Bytes all(smallest->count() * request.whole_gpus());
-  if (request.fraction() == Share(0)) return all;
+  if (request.fraction() == Share(0) && !request.by_memory()) return all;
   return all + request.memory().value_or(portion(*smallest, request.fraction()));
 }
 
@@ -238,14 +274,24 @@ std::optional<place::Spot> FleetView::spot_of(const model::JobMember& member,
   return spot;
 }
 
+const FleetNode* FleetView::find(const std::string& node) const {
+  const auto id = cluster_->find(node);
+  return id ? &fleet_.nodes[id->value()] : nullptr;
+}
+
 const FleetGpu* FleetView::find(const std::string& node, const model::GpuUuid& uuid) const {
-  const auto here = std::ranges::find(fleet_.nodes, node, &FleetNode::name);
-  if (here == fleet_.nodes.end()) return nullptr;
+  const FleetNode* const here = find(node);
+  if (here == nullptr) return nullptr;
   const auto gpu = std::ranges::find(here->gpus, uuid, &FleetGpu::uuid);
   return gpu == here->gpus.end() ? nullptr : &*gpu;
 }
 
 std::optional<std::string> FleetView::lost(const model::JobMember& member) const {
+  const FleetNode* const node = find(member.node);
+  if (node != nullptr && node->lost) {
+    return fmt::format("{} is lost{}{}", escape_for_terminal(member.node),
+                       node->closed.empty() ? "" : ": ", escape_for_terminal(node->closed));
+  }
   for (const model::Slice& slice : member.slices) {
     const FleetGpu* const gpu = find(member.node, slice.gpu());
     // One that is not listed may be hidden for a moment; nobody is ended for that.

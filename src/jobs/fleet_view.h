@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,8 +40,11 @@ class FleetView {
 
   // Why its part of a GPU would be too small on every GPU; nothing: it is not, or there is no GPU.
   [[nodiscard]] std::optional<std::string> too_small(const model::Request& request) const;
-  // What one member takes of GPU memory at least, wherever it goes.
+  // What one member takes of GPUs and their memory at least, wherever it goes.
+  [[nodiscard]] Share least_share(const model::Request& request) const;
   [[nodiscard]] Bytes least_memory(const model::Request& request) const;
+  // Whether some node is not for this user: then it matters whose job it is.
+  [[nodiscard]] bool excludes(const std::string& user) const { return excluded_.contains(user); }
 
   // Where members are that were placed: by rank, with slices as the node will grant them.
   [[nodiscard]] std::vector<model::JobMember> members_at(std::span<const place::Spot> spots,
@@ -52,7 +56,7 @@ class FleetView {
   // where the GPU rests.
   [[nodiscard]] place::HoldingId take(const place::Spot& spot, std::uint64_t job,
                                       std::int32_t priority, bool preemptible);
-  // The GPU under a member is lost, and why.
+  // The GPU or the node under a member is lost, and why.
   [[nodiscard]] std::optional<std::string> lost(const model::JobMember& member) const;
   // "gpu0 and 0.5 of gpu1 of node-a"
   [[nodiscard]] std::string describe(const model::JobMember& member) const;
@@ -61,6 +65,7 @@ class FleetView {
   [[nodiscard]] bool same_shape(const Fleet& fleet) const;
   [[nodiscard]] Status rebuild(const Fleet& fleet);
   void mirror_health();
+  [[nodiscard]] const FleetNode* find(const std::string& node) const;
   [[nodiscard]] const FleetGpu* find(const std::string& node, const model::GpuUuid& uuid) const;
 
   std::string policy_;
@@ -68,6 +73,7 @@ class FleetView {
   std::unique_ptr<place::Cluster> cluster_;
   std::unique_ptr<place::Placer> placer_;
   std::vector<place::HoldingId> others_;
+  std::set<std::string> excluded_;  // users
 };
 
 }  // namespace divvy::jobs

@@ -47,10 +47,16 @@ Result<std::unique_ptr<Queue>> Queue::create(Settings settings) {
 void Queue::resettle() {
   claims_.clear();
   for (Shape& known : shapes_) known = shape(std::move(known.spec));
+  std::vector<model::JobId> ids;
+  ids.reserve(jobs_.size());
   for (auto& [id, entry] : jobs_) {
     entry.holdings.clear();
     entry.reservation.reset();
+    ids.push_back(id);
   }
+  // Whose job it is may matter now where it did not. New shapes are numbered in a fixed order.
+  std::ranges::sort(ids);
+  for (const model::JobId id : ids) entry(id)->shape = shape_of(entry(id)->job);
   for (const model::JobId id : active_) hold(*entry(id));
   fleet_.count_others();
   prepare();
@@ -172,9 +178,17 @@ Queue::Entry& Queue::insert(model::Job&& job) {
   Entry& entry = found->second;
   entry.queue = tree_.ensure(entry.job.spec.queue);
   entry.user = tree_.user(entry.job.owner);
-  entry.shape = shape_of(entry.job.spec);
+  entry.shape = shape_of(entry.job);
   dependencies_.add(entry.job);
   return entry;
+}
+
+Status Queue::check_priority(QueueId queue, std::int32_t priority) const {
+  DIVVY_CHECK_OK(model::check_priority(priority));
+  const QueueSettings& settings = tree_.settings(queue);
+  if (priority <= settings.highest_priority) return {};
+  return err(ErrorCode::kPermissionDenied, "priority: {} is above the {} that queue {} allows",
+             priority, settings.highest_priority, settings.path);
 }
 
 Status Queue::check(const model::JobSpec& spec, const std::string& owner,
@@ -187,10 +201,7 @@ Status Queue::check(const model::JobSpec& spec, const std::string& owner,
                meant ? fmt::format("; did you mean {}?", *meant)
                      : std::string("; an operator has to create it"));
   }
-  if (spec.priority > tree_.settings(*queue).highest_priority) {
-    return err(ErrorCode::kPermissionDenied, "priority: {} is above the {} that queue {} allows",
-               spec.priority, tree_.settings(*queue).highest_priority, spec.queue);
-  }
+  DIVVY_CHECK_OK(check_priority(*queue, spec.priority));
   if (const auto small = fleet_.too_small(spec.request)) {
     return err(ErrorCode::kOutOfRange, "request: {}", *small);
   }
@@ -206,7 +217,7 @@ Status Queue::check(const model::JobSpec& spec, const std::string& owner,
     }
   }
   const std::uint64_t members = spec.least();
-  const Held least{members * spec.request.share().thousandths(),
+  const Held least{members * fleet_.least_share(spec.request).thousandths(),
                    members * fleet_.least_memory(spec.request).count(), 1};
   if (const auto obstacle = tree_.limit_below(*queue, tree_.user(owner), least)) {
     return err(ErrorCode::kOutOfRange, "request: {}", *obstacle);
@@ -351,6 +362,30 @@ Status Queue::resume(model::JobId job, const std::string& by, WallTime now) {
   }
   become(*found, JobState::kQueued, now, fmt::format("resumed by {}", escape_for_terminal(by)));
   enqueue(*found, now);
+  return {};
+}
+
+Status Queue::set_priority(model::JobId job, std::int32_t priority, const std::string& by,
+                           WallTime now) {
+  Entry* const found = entry(job);
+  if (found == nullptr) return not_known(job);
+  model::Job& changed = found->job;
+  if (is_finished(changed.state)) {
+    return err(ErrorCode::kFailedPrecondition, "{} has ended already: {}", name_of(changed),
+               to_string(changed.state));
+  }
+  DIVVY_CHECK_OK(check_priority(found->queue, priority));
+  const bool in_line = found->waits == Waits::kInLine;
+  if (in_line) line_.remove(found->queue, found->user, changed);
+  const std::int32_t before = std::exchange(changed.spec.priority, priority);
+  if (in_line) line_.add(found->queue, found->user, changed);
+  // What it holds says how urgent it is.
+  leave_places(*found);
+  if (is_active(changed.state)) take_places(*found);
+  changed.history.push_back(
+      {now, changed.state,
+       fmt::format("priority {} instead of {}, by {}", priority, before, escape_for_terminal(by))});
+  changed_.insert(job);
   return {};
 }
 

@@ -66,6 +66,9 @@ class Queue {
   [[nodiscard]] Status cancel(model::JobId job, const std::string& by, WallTime now);
   [[nodiscard]] Status suspend(model::JobId job, const std::string& by, WallTime now);
   [[nodiscard]] Status resume(model::JobId job, const std::string& by, WallTime now);
+  // Of a job that has not ended. Refused: what its queue does not allow.
+  [[nodiscard]] Status set_priority(model::JobId job, std::int32_t priority, const std::string& by,
+                                    WallTime now);
 
   // Of the attempt that was decided; news of another attempt are ignored.
   void member_started(model::JobId job, std::uint32_t attempt, std::uint32_t rank, WallTime now);
@@ -75,6 +78,9 @@ class Queue {
   // fault of the job. Failed: it counts against the retries.
   void start_refused(model::JobId job, std::uint32_t attempt, const std::string& why, WallTime now);
   void start_failed(model::JobId job, std::uint32_t attempt, const std::string& why, WallTime now);
+  // It was stopped where it was and started where it is now, without an end of its job. Refused:
+  // the job does not run, or the new place is not free.
+  [[nodiscard]] Status member_moved(const Move& move, WallTime now);
   // It was seen at work on its GPU.
   void used(model::JobId job, WallTime at);
   // An ended job that was written down need not be kept here.
@@ -93,6 +99,16 @@ class Queue {
   // Null when it is not known (any more). Valid until the next call that changes something.
   [[nodiscard]] const model::Job* find(model::JobId job) const;
   [[nodiscard]] WaitReport explain(model::JobId job, WallTime now);
+  // The same without the guess when it starts, which takes the longest.
+  [[nodiscard]] WaitReport why_it_waits(model::JobId job, WallTime now);
+  // Which few moves of running members would make a job fit that waits, one after the other; none:
+  // it fits as things are. Nothing where no few moves help. Nobody is moved who may not be evicted.
+  // Refused: a job that does not wait for a place. What is decided is up to the caller: it moves
+  // them, tells of each (member_moved), and the next pass starts the job.
+  [[nodiscard]] Result<std::optional<std::vector<Move>>> plan_moves(model::JobId job,
+                                                                    std::size_t most, WallTime now);
+  // The place that is kept for a job that waits; null where none is. Valid as long as find().
+  [[nodiscard]] const place::Reservation* reservation(model::JobId job) const;
   // Those who could start, in the order in which they would if each found its place.
   [[nodiscard]] std::vector<model::JobId> order() const;
   // How many that are.
@@ -130,7 +146,9 @@ class Queue {
   struct Shape {
     model::JobSpec spec;  // as much of it as counts
     place::Request request;
-    std::uint64_t memory = 0;  // of GPUs, that each member takes at least
+    // That each member takes at least: thousandths of a GPU, and bytes of its memory.
+    std::uint64_t share = 0;
+    std::uint64_t memory = 0;
   };
 
   // A place for which others were told to make way.
@@ -146,6 +164,7 @@ class Queue {
     std::uint32_t reserved = 0;
     std::uint32_t tries = 0;
     std::uint32_t rooms = 0;
+    std::optional<QueueTree> ahead;  // booked_ahead()
     std::set<std::tuple<ShapeId, std::uint32_t, place::Instant>> do_not_fit;
     std::set<std::tuple<ShapeId, QueueId, std::int32_t, std::optional<UserId>>> find_no_room;
   };
@@ -164,14 +183,18 @@ class Queue {
   void resettle();
   void prepare();
   [[nodiscard]] Shape shape(model::JobSpec spec) const;
+  [[nodiscard]] Status check_priority(QueueId queue, std::int32_t priority) const;
 
   // queue_stop.cc: from a job that holds something to one that does not
-  void stop(Entry& entry, model::StopReason reason, WallTime now, std::string text);
+  void stop(Entry& entry, model::StopReason reason, WallTime now, std::string text,
+            std::optional<model::JobId> makes_way_for = {});
   void restop(Entry& entry, model::StopReason reason, WallTime now, std::string text);
   void stopped(Entry& entry, WallTime now);
   void ended(Entry& entry, WallTime now);
   void failed(Entry& entry, WallTime now, const std::string& why);
   void hold(Entry& entry);
+  void take_places(Entry& entry);
+  void leave_places(Entry& entry);
   void let_go(Entry& entry);
   void end_overdue(WallTime now);
   void cancel_hopeless(WallTime now);
@@ -179,6 +202,8 @@ class Queue {
   // queue_pass.cc: who starts
   void schedule(WallTime now);
   void start_claims(Round& round);
+  [[nodiscard]] place::Reservation kept_for(model::JobId job, const Claim& claim,
+                                            WallTime now) const;
   [[nodiscard]] bool try_start(Entry& entry, Round& round);
   void start(Entry& entry, std::span<const place::Spot> spots, WallTime now);
   void reserve_for(Entry& entry, const place::Request& request, Round& round,
@@ -186,10 +211,12 @@ class Queue {
   [[nodiscard]] bool array_is_full(const Entry& entry) const;
   [[nodiscard]] place::Outlook outlook(WallTime now) const;
   [[nodiscard]] place::Request request_for(const Entry& entry) const;
-  [[nodiscard]] std::uint32_t members_allowed(const Entry& entry) const;
+  [[nodiscard]] std::uint32_t members_allowed(const Entry& entry,
+                                              const std::optional<QueueTree>& ahead) const;
+  [[nodiscard]] std::optional<QueueTree> booked_ahead() const;
   [[nodiscard]] Held held_of(const Entry& entry, std::uint32_t members) const;
   [[nodiscard]] Held held_at(std::span<const place::Spot> spots) const;
-  [[nodiscard]] ShapeId shape_of(const model::JobSpec& spec);
+  [[nodiscard]] ShapeId shape_of(const model::Job& job);
 
   // queue_room.cc: who makes way
   void make_room(Entry& entry, const place::Request& request, Round& round);
@@ -205,8 +232,15 @@ class Queue {
                                                                   std::vector<Entry*> candidates,
                                                                   std::vector<Entry*>& victims);
 
+  // queue_moves.cc: who goes elsewhere
+  [[nodiscard]] std::optional<Move> move_of(model::JobId job, const place::Spot& from,
+                                            const place::Spot& to,
+                                            std::set<std::uint32_t>& moved) const;
+  [[nodiscard]] bool within_limits(std::span<const Move> moves) const;
+
   // queue_explain.cc
   struct Trial;
+  [[nodiscard]] WaitReport explain(model::JobId job, WallTime now, bool guess_start);
   [[nodiscard]] WaitReport why(Entry& entry, std::span<const model::JobId> line, Trial& trial,
                                WallTime now);
   [[nodiscard]] std::optional<WallTime> guess(const Entry& entry,

@@ -1,7 +1,6 @@
 // What the queue says to those who ask: why a job waits, where it stands in line, when it may
 // start.
 #include <algorithm>
-#include <limits>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -48,7 +47,16 @@ std::vector<model::JobId> Queue::order() const {
   return ids;
 }
 
-WaitReport Queue::explain(model::JobId job, WallTime now) {
+WaitReport Queue::explain(model::JobId job, WallTime now) { return explain(job, now, true); }
+
+WaitReport Queue::why_it_waits(model::JobId job, WallTime now) { return explain(job, now, false); }
+
+const place::Reservation* Queue::reservation(model::JobId job) const {
+  const auto found = jobs_.find(job);
+  return found == jobs_.end() || !found->second.reservation ? nullptr : &*found->second.reservation;
+}
+
+WaitReport Queue::explain(model::JobId job, WallTime now, bool guess_start) {
   Entry* const found = entry(job);
   if (found == nullptr) {
     WaitReport report;
@@ -62,7 +70,7 @@ WaitReport Queue::explain(model::JobId job, WallTime now) {
   if (in_line) {
     report.in_line = static_cast<std::uint32_t>(ids.size());
     report.place = static_cast<std::uint32_t>(std::ranges::find(ids, job) - ids.begin()) + 1;
-    if (!report.starts && report.kind != WaitKind::kNever)
+    if (guess_start && !report.starts && report.kind != WaitKind::kNever)
       report.starts = guess(*found, ids, trial, now);
   }
   return report;
@@ -121,8 +129,16 @@ WaitReport Queue::why(Entry& entry, std::span<const model::JobId> line, Trial& t
     say(WaitKind::kQuota, tree_.describe(*obstacle, entry.user));
     return report;
   }
+  const auto tree_ahead = booked_ahead();
+  if (tree_ahead) {
+    if (const auto obstacle = tree_ahead->obstacle(entry.queue, entry.user, least)) {
+      say(WaitKind::kQuota, "others make way for a job that was before it; then " +
+                                tree_ahead->describe(*obstacle, entry.user));
+      return report;
+    }
+  }
   place::Request request = request_for(entry);
-  request.members = members_allowed(entry);
+  request.members = members_allowed(entry, tree_ahead);
   const auto spots = trial.placer.plan(request);
   if (spots.empty()) {
     const auto explanation = place::explain(trial.placer, request);
@@ -143,9 +159,7 @@ WaitReport Queue::why(Entry& entry, std::span<const model::JobId> line, Trial& t
     if (other.reservation) ahead.reservations.push_back(*other.reservation);
   }
   for (const auto& [id, claim] : claims_) {
-    ahead.reservations.push_back({name_of(jobs_.at(id).job),
-                                  std::numeric_limits<std::int32_t>::max(), place::kNever,
-                                  claim.spots});
+    ahead.reservations.push_back(kept_for(id, claim, now));
   }
   const auto length = job.spec.expected ? job.spec.expected : job.spec.time_limit;
   const place::Instant until = length ? ahead.now + length->count() : place::kNever;

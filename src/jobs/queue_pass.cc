@@ -87,6 +87,7 @@ void Queue::schedule(WallTime now) {
   round.tries = settings_.tries;
   round.rooms = kRooms;
   start_claims(round);
+  round.ahead = booked_ahead();
   Turn turn(line_, tree_, shares_);
   while (round.tries != 0) {
     const auto id = turn.next();
@@ -114,26 +115,33 @@ place::Outlook Queue::outlook(WallTime now) const {
   return outlook;
 }
 
+// The place that others make. They may be gone long before their grace is over, or stay longer, and
+// whoever were there in the meantime would have to make way, too.
+place::Reservation Queue::kept_for(model::JobId job, const Claim& claim, WallTime now) const {
+  place::Instant gone = seconds(now) + 1;
+  for (const model::JobId victim : claim.victims) {
+    const auto other = jobs_.find(victim);
+    if (other == jobs_.end() || !other->second.stop_by) continue;
+    gone = std::max(gone, seconds(*other->second.stop_by));
+  }
+  return {name_of(jobs_.at(job).job), kAboveAll, gone, claim.spots, true};
+}
+
 // Those for whom others made way come first: the place was made for them.
 void Queue::start_claims(Round& round) {
   std::vector<model::JobId> over;
   for (const auto& [id, claim] : claims_) {
     Entry& entry = *this->entry(id);
-    place::Reservation place{name_of(entry.job), kAboveAll, place::kNever, claim.spots};
-    WallTime latest = round.now;
-    bool waits = false;
-    for (const model::JobId victim : claim.victims) {
+    place::Reservation place = kept_for(id, claim, round.now);
+    const bool waits = std::ranges::any_of(claim.victims, [this](model::JobId victim) {
       const Entry* const other = this->entry(victim);
-      if (other == nullptr || other->job.state != JobState::kStopping) continue;
-      waits = true;
-      latest = std::max(latest, other->stop_by.value_or(round.now));
-    }
+      return other != nullptr && other->job.state == JobState::kStopping;
+    });
     const bool allowed =
         !array_is_full(entry) && !tree_.obstacle(entry.queue, entry.user, held_at(claim.spots));
     if (allowed && place::ready(fleet_.cluster(), place)) {
       over.push_back(id);
     } else if (waits) {
-      place.start = seconds(latest);
       round.outlook.reservations.push_back(std::move(place));
     } else {
       // Something else came in between; it waits like everybody.
@@ -160,8 +168,8 @@ bool Queue::array_is_full(const Entry& entry) const {
 
 // At least: how much memory its GPUs have is known only when they are chosen.
 Held Queue::held_of(const Entry& entry, std::uint32_t members) const {
-  return {std::uint64_t{entry.job.spec.request.share().thousandths()} * members,
-          shapes_[entry.shape].memory * members, 1};
+  const Shape& shape = shapes_[entry.shape];
+  return {shape.share * members, shape.memory * members, 1};
 }
 
 Held Queue::held_at(std::span<const place::Spot> spots) const {
@@ -177,10 +185,33 @@ Held Queue::held_at(std::span<const place::Spot> spots) const {
   return held;
 }
 
+// What is held when those who make way are gone and those for whom they do have started; nothing
+// where nobody does. Limits are kept for them like places: what one of several leaves is not for
+// somebody else until the last is gone.
+std::optional<QueueTree> Queue::booked_ahead() const {
+  if (claims_.empty()) return std::nullopt;
+  QueueTree tree = tree_;
+  std::set<model::JobId> gone;
+  for (const auto& [id, claim] : claims_) {
+    const Entry& entry = jobs_.at(id);
+    tree.take(entry.queue, entry.user, held_at(claim.spots));
+    for (const model::JobId victim : claim.victims) {
+      const auto other = jobs_.find(victim);
+      if (other == jobs_.end() || other->second.job.state != JobState::kStopping) continue;
+      if (!gone.insert(victim).second) continue;
+      tree.give_back(other->second.queue, other->second.user, other->second.held);
+    }
+  }
+  return tree;
+}
+
 // As many members as the limits leave to it, and none if that is fewer than it needs.
-std::uint32_t Queue::members_allowed(const Entry& entry) const {
+std::uint32_t Queue::members_allowed(const Entry& entry,
+                                     const std::optional<QueueTree>& ahead) const {
   const auto allowed = [&](std::uint32_t members) {
-    return !tree_.obstacle(entry.queue, entry.user, held_of(entry, members));
+    const Held held = held_of(entry, members);
+    return !tree_.obstacle(entry.queue, entry.user, held) &&
+           !(ahead && ahead->obstacle(entry.queue, entry.user, held));
   };
   std::uint32_t low = entry.job.spec.least();
   std::uint32_t high = entry.job.spec.members();
@@ -193,19 +224,33 @@ std::uint32_t Queue::members_allowed(const Entry& entry) const {
   return low;
 }
 
-Queue::ShapeId Queue::shape_of(const model::JobSpec& spec) {
+Queue::ShapeId Queue::shape_of(const model::Job& job) {
+  const model::JobSpec& spec = job.spec;
   const model::Request& request = spec.request;
   std::string key =
       fmt::format("{}/{}/{}/{}/{}/{}/{}/{}", request.share(), request.memory().value_or(Bytes(0)),
                   request.gang_size(), spec.least(), static_cast<int>(request.topology()),
                   static_cast<int>(request.kind()), spec.limits.cpu_milli.value_or(0),
                   spec.limits.ram.value_or(Bytes(0)));
-  // Names are of any bytes but zero, which therefore separates them.
-  for (const auto* const names :
-       {&request.allowed_models(), &request.denied_models(), &spec.devices}) {
-    key += std::string_view("\0\0", 2);
-    for (const std::string& name : *names) key += name + '\0';
+  const model::Where& where = spec.where;
+  for (const model::Near& near : {where.gpus_near, where.members_near}) {
+    key += fmt::format("/{}{}", to_string(near.closeness), near.required ? "!" : "");
   }
+  if (where.spread)
+    key += fmt::format("/{}{}", to_string(where.spread->domain), where.spread->most);
+  // Each name with its length, so that no two lists look the same.
+  const auto add = [&key](const std::vector<std::string>& names) {
+    key += fmt::format("|{}", names.size());
+    for (const std::string& name : names) key += fmt::format("/{}:{}", name.size(), name);
+  };
+  add(request.allowed_models());
+  add(request.denied_models());
+  add(spec.devices);
+  add(where.nodes);
+  add(where.nodes_denied);
+  add(where.tolerations);
+  for (const auto& [name, value] : where.node_labels) add({name, value});
+  if (fleet_.excludes(job.owner)) add({job.owner});
   const auto [found, is_new] =
       shape_ids_.try_emplace(std::move(key), static_cast<ShapeId>(shapes_.size()));
   if (is_new) {
@@ -214,6 +259,7 @@ Queue::ShapeId Queue::shape_of(const model::JobSpec& spec) {
     same.limits.cpu_milli = spec.limits.cpu_milli;
     same.limits.ram = spec.limits.ram;
     same.devices = spec.devices;
+    same.where = spec.where;
     shapes_.push_back(shape(std::move(same)));
   }
   return found->second;
@@ -221,8 +267,9 @@ Queue::ShapeId Queue::shape_of(const model::JobSpec& spec) {
 
 Queue::Shape Queue::shape(model::JobSpec spec) const {
   place::Request request = fleet_.request_of(spec);
+  const std::uint64_t share = fleet_.least_share(spec.request).thousandths();
   const std::uint64_t memory = fleet_.least_memory(spec.request).count();
-  return {std::move(spec), std::move(request), memory};
+  return {std::move(spec), std::move(request), share, memory};
 }
 
 place::Request Queue::request_for(const Entry& entry) const {
@@ -247,7 +294,7 @@ bool Queue::try_start(Entry& entry, Round& round) {
       round.do_not_fit.contains(std::tuple(entry.shape, spec.members(), duration(spec)))) {
     return false;
   }
-  const std::uint32_t members = members_allowed(entry);
+  const std::uint32_t members = members_allowed(entry, round.ahead);
   const std::tuple tried(entry.shape, members, duration(spec));
   const bool known = members != 0 && round.do_not_fit.contains(tried);
   // Who has to make way for its limits depends on the user, too.
@@ -267,11 +314,15 @@ bool Queue::try_start(Entry& entry, Round& round) {
     }
     if (!spots.empty()) {
       // Only now it is known how much memory its GPUs have; an elastic job can do with fewer.
-      while (tree_.obstacle(entry.queue, entry.user, held_at(spots))) {
+      const auto too_much = [&](const QueueTree& tree) {
+        return tree.obstacle(entry.queue, entry.user, held_at(spots)).has_value();
+      };
+      while (too_much(tree_) || (round.ahead && too_much(*round.ahead))) {
         if (spots.size() == spec.least()) return false;
         spots.pop_back();
       }
       start(entry, spots, round.now);
+      if (round.ahead) round.ahead->take(entry.queue, entry.user, entry.held);
       for (const place::HoldingId holding : entry.holdings) {
         const auto length = duration(spec);
         if (length != place::kNever) {

@@ -31,7 +31,7 @@ void showValue(const Event& event, std::ostream& out) {
 
 std::vector<Event> any_events() {
   return *rc::gen::container<std::vector<Event>>(
-      rc::gen::build<Event>(rc::gen::set(&Event::kind, rc::gen::inRange<std::uint8_t>(0, 20)),
+      rc::gen::build<Event>(rc::gen::set(&Event::kind, rc::gen::inRange<std::uint8_t>(0, 23)),
                             rc::gen::set(&Event::lot, rc::gen::arbitrary<std::uint32_t>())));
 }
 
@@ -115,6 +115,19 @@ class Day {
         settings_.policy = draw.one_in(2) ? "divvy" : "bestfit";
         RC_ASSERT(queue_->set_settings(settings_).has_value());
         break;
+      case 16:
+        (void)queue_->set_priority(any_job(draw), static_cast<std::int32_t>(draw.below(3)) * 10,
+                                   "ada", now());
+        break;
+      case 17:
+      case 18:
+        move_for(any_job(draw));
+        break;
+      case 19:
+        fleet_.nodes[1].lost = draw.one_in(2);
+        fleet_.nodes[1].not_for.assign(draw.below(2), "bob");
+        tell_fleet();
+        break;
       default:
         now_s_ += draw.below(120);
     }
@@ -176,6 +189,19 @@ class Day {
   }
   [[nodiscard]] bool all_finished() const { return unfinished().empty(); }
 
+  // Every step of a plan is possible after those before it, and the limits hold afterwards.
+  void move_for(JobId id) {
+    const auto plan = queue_->plan_moves(id, 3, now());
+    if (!plan || !*plan) return;
+    for (const Move& move : **plan) {
+      const model::Job& mover = jobs_.at(move.job);
+      RC_ASSERT(mover.spec.preemptible && mover.state == JobState::kRunning);
+      RC_ASSERT(queue_->member_moved(move, now()).has_value());
+    }
+    store();
+    check_limits();
+  }
+
   void submit(Draw& draw) {
     constexpr std::array<std::uint32_t, 6> kShares{100, 300, 500, 1000, 1500, 2000};
     const bool gang = draw.one_in(4);
@@ -196,6 +222,7 @@ class Day {
         spec.after = {{other, static_cast<model::DependencyKind>(draw.below(3))}};
       }
     }
+    if (draw.one_in(5)) spec.where.nodes = {draw.one_in(2) ? "node0" : "node1"};
     const std::string& owner = kUsers[draw.below(static_cast<std::uint32_t>(kUsers.size()))];
     std::vector<FinishedJob> finished;
     for (const model::Dependency& dependency : spec.after) {
@@ -330,6 +357,9 @@ class Day {
     RC_ASSERT(start.members.size() >= job.spec.least());
     RC_ASSERT(start.members.size() <= job.spec.members());
     for (const model::JobMember& member : start.members) {
+      const FleetNode& node = fleet_.nodes[member.node == "node0" ? 0 : 1];
+      RC_ASSERT(!node.lost && std::ranges::find(node.not_for, job.owner) == node.not_for.end());
+      for (const std::string& wanted : job.spec.where.nodes) RC_ASSERT(wanted == member.node);
       Share all;
       for (const model::Slice& slice : member.slices) {
         all += slice.share();

@@ -163,26 +163,25 @@ void Queue::make_room(Entry& entry, const place::Request& request, Round& round)
   for (const Entry* const victim : victims) tree_.take(victim->queue, victim->user, victim->held);
   if (!spots || victims.empty()) return;
   Claim claim{*std::move(spots), {}};
-  place::Reservation place{name_of(entry.job), std::numeric_limits<std::int32_t>::max(),
-                           round.outlook.now, claim.spots};
   for (Entry* const victim : victims) {
     const bool lower = victim->queue == entry.queue;
     const std::string& queue = tree_.settings(entry.queue).path;
     stop(*victim, lower ? StopReason::kPreempted : StopReason::kReclaimed, round.now,
          lower ? fmt::format("preempted by {}", name_of(entry.job))
-               : fmt::format("its GPU goes back to queue {} for {}", queue, name_of(entry.job)));
+               : fmt::format("its GPU goes back to queue {} for {}", queue, name_of(entry.job)),
+         entry.job.id);
     claim.victims.push_back(victim->job.id);
     const place::Instant gone =
         std::chrono::ceil<Seconds>(*victim->stop_by).time_since_epoch().count();
-    place.start = std::max(place.start, gone);
     for (const place::HoldingId holding : victim->holdings) {
       std::erase_if(round.outlook.endings,
                     [holding](const place::Ending& ending) { return ending.holding == holding; });
       round.outlook.endings.push_back({holding, gone});
     }
   }
+  round.outlook.reservations.push_back(kept_for(entry.job.id, claim, round.now));
   claims_.emplace(entry.job.id, std::move(claim));
-  round.outlook.reservations.push_back(std::move(place));
+  round.ahead = booked_ahead();
 }
 
 }  // namespace divvy::jobs

@@ -52,6 +52,65 @@ TEST(Preemption, AHigherPriorityTakesThePlaceOfALowerOneInItsQueue) {
   EXPECT_EQ(desk.state(middle), JobState::kRunning);
 }
 
+// However soon they go: what is free of it beside them is kept, too.
+TEST(Preemption, NobodyGetsInBetweenWhileThePlaceIsMade) {
+  for (const Seconds grace : {Seconds(0), Seconds(30)}) {
+    Desk desk({}, fleet(1, 2));
+    model::JobSpec leaves = with_priority(1000, 0);
+    leaves.grace = grace;
+    const JobId low = desk.submit(leaves);
+    desk.run();
+    const JobId high = desk.submit(with_priority(2000, 10));
+    model::JobSpec quick = with_priority(1000, 0);
+    quick.expected = Seconds(1);
+    const JobId small = desk.submit(quick);
+    EXPECT_EQ(only<Stop>(desk.run()).size(), 1u);
+    EXPECT_EQ(desk.state(small), JobState::kQueued);
+    desk.wait(grace.count() + 5);
+    EXPECT_TRUE(desk.run().empty()) << "it takes longer than it was given";
+    desk.end(low, 0, 9);
+    EXPECT_EQ(started(desk.run()), std::vector<JobId>{high});
+  }
+}
+
+// Limits are kept like places: who is gone first does not come back in the meantime.
+TEST(Preemption, AQuotaThatIsFreedIsForTheOneItWasFreedFor) {
+  Settings settings;
+  settings.queues = {queue("a", 2000, false)};
+  Desk desk(settings, fleet(1, 8));
+  model::JobSpec low = with_priority(1000, 0);
+  low.queue = "a";
+  const JobId slow = desk.submit(low);
+  const JobId quick = desk.submit(low);
+  desk.run();
+  model::JobSpec urgent = with_priority(2000, 10);
+  urgent.queue = "a";
+  const JobId high = desk.submit(urgent);
+  EXPECT_EQ(only<Stop>(desk.run()).size(), 2u);
+  desk.end(quick, 0, 15);
+  EXPECT_TRUE(started(desk.run()).empty());
+  EXPECT_EQ(desk.queue().explain(quick, desk.now()).kind, WaitKind::kQuota);
+  desk.end(slow, 0, 15);
+  EXPECT_EQ(started(desk.run()), std::vector<JobId>{high});
+}
+
+// Nor where the rest of a GPU is held by somebody who stays.
+TEST(Preemption, NobodyGetsInBetweenOnAPartOfAGpu) {
+  Desk desk({}, fleet(1, 2));
+  desk.submit(with_priority(500, 20));
+  desk.run();
+  model::JobSpec leaves = with_priority(1000, 0);
+  leaves.grace = Seconds(0);
+  const JobId low = desk.submit(leaves);
+  desk.run();
+  const JobId high = desk.submit(with_priority(1500, 10));
+  const JobId small = desk.submit(with_priority(500, 0));
+  EXPECT_EQ(only<Stop>(desk.run()).size(), 1u);
+  EXPECT_EQ(desk.state(small), JobState::kQueued);
+  desk.end(low, 0, 15);
+  EXPECT_EQ(started(desk.run()), std::vector<JobId>{high});
+}
+
 TEST(Preemption, TheFreedPlaceIsForTheOneItWasFreedFor) {
   Desk desk({}, fleet(1, 1));
   const JobId low = desk.submit(with_priority(1000, 0));

@@ -43,19 +43,19 @@ bool all_ended(const std::vector<model::JobMember>& members) {
 void Queue::hold(Entry& entry) {
   const bool is_new = active_.insert(entry.job.id).second;
   if (is_new) {
-    entry.held = Held{0, 0, 1};
-    for (const model::JobMember& member : entry.job.members) {
-      for (const model::Slice& slice : member.slices) {
-        entry.held.share += slice.share().thousandths();
-        entry.held.memory += slice.memory().count();
-      }
-    }
+    entry.held = held_by(entry.job.members);
     tree_.take(entry.queue, entry.user, entry.held);
     if (entry.job.task) ++array_active_[entry.job.task->array];
   }
+  // Who ended had begun; after a restart nobody tells of that again.
   for (const model::JobMember& member : entry.job.members) {
-    // Who ended had begun; after a restart nobody tells of that again.
     if (member.end) entry.started.insert(member.rank);
+  }
+  take_places(entry);
+}
+
+void Queue::take_places(Entry& entry) {
+  for (const model::JobMember& member : entry.job.members) {
     const auto spot = fleet_.spot_of(member, entry.job.spec);
     if (!spot) continue;
     // Who may be evicted depends on for whom; that is said when it is asked (queue_room.cc).
@@ -64,9 +64,13 @@ void Queue::hold(Entry& entry) {
   }
 }
 
-void Queue::let_go(Entry& entry) {
+void Queue::leave_places(Entry& entry) {
   for (const place::HoldingId holding : entry.holdings) fleet_.cluster().release(holding);
   entry.holdings.clear();
+}
+
+void Queue::let_go(Entry& entry) {
+  leave_places(entry);
   tree_.give_back(entry.queue, entry.user, entry.held);
   entry.held = {};
   entry.started.clear();
@@ -78,12 +82,13 @@ void Queue::let_go(Entry& entry) {
   if (--running->second == 0) array_active_.erase(running);
 }
 
-void Queue::stop(Entry& entry, StopReason reason, WallTime now, std::string text) {
+void Queue::stop(Entry& entry, StopReason reason, WallTime now, std::string text,
+                 std::optional<model::JobId> makes_way_for) {
   become(entry, JobState::kStopping, now, text);
   entry.job.stopping = reason;
   entry.stop_by = now + entry.job.spec.grace;
-  decisions_.emplace_back(
-      Stop{entry.job.id, entry.job.attempt, reason, entry.job.spec.grace, std::move(text)});
+  decisions_.emplace_back(Stop{entry.job.id, entry.job.attempt, reason, entry.job.spec.grace,
+                               std::move(text), makes_way_for});
 }
 
 // One that is being stopped gets another reason; or, with no text, is told once more after a
@@ -103,7 +108,7 @@ void Queue::restop(Entry& entry, StopReason reason, WallTime now, std::string te
   decisions_.emplace_back(
       Stop{entry.job.id, entry.job.attempt, reason,
            std::min(entry.job.spec.grace, std::chrono::ceil<Seconds>(*entry.stop_by - now)),
-           begun == history.rend() ? std::string() : begun->reason});
+           begun == history.rend() ? std::string() : begun->reason, std::nullopt});
 }
 
 // A member has ended: is that the end of the job?

@@ -193,6 +193,111 @@ TEST(Queue, WhoIsOnAGpuThatFailedIsStoppedAndStartsElsewhere) {
   EXPECT_NE(desk.job(id).members[0].node, node.name);
 }
 
+TEST(Queue, WhoIsOnANodeThatIsLostStartsElsewhere) {
+  Fleet gpus = fleet(2, 2);
+  Desk desk({}, gpus);
+  const JobId gang = desk.submit(spec(2000, 2));
+  desk.run();
+  gpus.nodes[1].lost = true;
+  gpus.nodes[1].closed = "power supply";
+  desk.set_fleet(gpus);
+  const auto stops = only<Stop>(desk.pass());
+  ASSERT_EQ(stops.size(), 1u);
+  EXPECT_EQ(stops[0].reason, StopReason::kPlaceLost);
+  EXPECT_EQ(stops[0].text, "node1 is lost: power supply");
+  EXPECT_EQ(stops[0].makes_way_for, std::nullopt);
+  desk.end(gang, 0, 9);
+  EXPECT_TRUE(desk.run().empty());
+  const WaitReport report = desk.queue().explain(gang, desk.now());
+  EXPECT_NE(report.text.find("starts if node1 takes work again"), std::string::npos) << report.text;
+  gpus.nodes[1].lost = false;
+  gpus.nodes[1].closed.clear();
+  desk.set_fleet(gpus);
+  EXPECT_EQ(started(desk.run()), std::vector<JobId>{gang});
+}
+
+TEST(Queue, JobsThatMayGoToDifferentNodesAreNotTakenForEachOther) {
+  Desk desk({}, fleet(2, 1));
+  const auto on = [](std::string node) {
+    model::JobSpec job = spec(1000);
+    job.where.nodes = {std::move(node)};
+    return job;
+  };
+  desk.submit(on("node0"));
+  desk.run();
+  const JobId same = desk.submit(on("node0"));
+  const JobId other = desk.submit(on("node1"));
+  EXPECT_EQ(started(desk.run()), std::vector<JobId>{other});
+  EXPECT_EQ(desk.state(same), JobState::kQueued);
+}
+
+// In one pass what did not fit is not tried again: each of these fits nowhere, and the one behind
+// it differs from it in that alone.
+TEST(Queue, EverythingAboutWhereCounts) {
+  Fleet gpus = fleet(2, 2);
+  for (FleetNode& node : gpus.nodes) {
+    node.taints = {"dedicated"};
+    node.gpus[0].device.numa_node = 0;
+    node.gpus[1].device.numa_node = 1;
+  }
+  const model::Where good{.tolerations = {"dedicated"}};
+  std::vector<model::Where> bad(7, good);
+  bad[0].nodes = {"elsewhere"};
+  bad[1].nodes_denied = {"node0"};
+  bad[2].node_labels = {{"pool", "train"}};
+  bad[3].tolerations.clear();
+  bad[4].gpus_near = {model::Closeness::kNuma, true};
+  bad[5].members_near = {model::Closeness::kNode, true};
+  bad[6].spread = model::Spread{model::Closeness::kZone, 1};
+  for (std::size_t i = 0; i < bad.size(); ++i) {
+    Settings settings;
+    settings.reservations = 0;
+    Desk desk(settings, gpus);
+    model::JobSpec job = spec(2000, 2);
+    job.where = bad[i];
+    const JobId never = desk.submit(job);
+    job.where = good;
+    const JobId fits = desk.submit(job);
+    EXPECT_EQ(started(desk.run()), std::vector<JobId>{fits}) << i;
+    EXPECT_EQ(desk.state(never), JobState::kQueued) << i;
+  }
+}
+
+TEST(Queue, WhoIsKeptAwayFromANodeDoesNotHoldUpOthers) {
+  Fleet gpus = fleet(1, 1);
+  gpus.nodes[0].not_for = {"bob"};
+  Desk desk({}, gpus);
+  const JobId outcast = desk.submit(spec(1000), "bob");
+  const JobId welcome = desk.submit(spec(1000), "ada");
+  EXPECT_EQ(started(desk.run()), std::vector<JobId>{welcome});
+  desk.end(welcome);
+  EXPECT_TRUE(desk.run().empty());
+  gpus.nodes[0].not_for.clear();
+  desk.set_fleet(gpus);
+  EXPECT_EQ(started(desk.run()), std::vector<JobId>{outcast});
+}
+
+TEST(Queue, APartByMemoryAloneIsAsLargeAsItsMemory) {
+  Settings settings;
+  settings.queues = {testing::queue("a", 500, false)};
+  Desk desk(settings, fleet(1, 2));
+  const auto by_memory = [](Bytes memory) {
+    model::Request::Parts parts;
+    parts.memory = memory;
+    model::JobSpec job(*model::Request::create(parts));
+    job.command = {"true"};
+    job.queue = "a";
+    return job;
+  };
+  const JobId quarter = desk.submit(by_memory(gib(25)));
+  const JobId more = desk.submit(by_memory(gib(30)));
+  EXPECT_EQ(started(desk.run()), std::vector<JobId>{quarter});
+  EXPECT_EQ(desk.job(quarter).members[0].slices[0].share(), Share(250));
+  EXPECT_EQ(desk.job(quarter).members[0].slices[0].memory(), gib(25));
+  EXPECT_EQ(desk.queue().explain(more, desk.now()).kind, WaitKind::kQuota);
+  EXPECT_FALSE(desk.queue().check(by_memory(gib(60)), "ada").has_value());
+}
+
 TEST(Queue, AStartThatWasRefusedIsTriedAgainAndDoesNotCount) {
   Desk desk;
   const JobId id = desk.submit(spec(1000));

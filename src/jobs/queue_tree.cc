@@ -55,6 +55,17 @@ bool within(const Held& held, const Held& more, const Quota& quota) {
 
 }  // namespace
 
+Held held_by(std::span<const model::JobMember> members) {
+  Held held{0, 0, 1};
+  for (const model::JobMember& member : members) {
+    for (const model::Slice& slice : member.slices) {
+      held.share += slice.share().thousandths();
+      held.memory += slice.memory().count();
+    }
+  }
+  return held;
+}
+
 Held& operator+=(Held& a, const Held& b) {
   a.share += b.share;
   a.memory += b.memory;

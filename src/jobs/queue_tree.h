@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +17,7 @@
 
 #include "base/ids.h"
 #include "jobs/settings.h"
+#include "model/job.h"
 
 namespace divvy::jobs {
 
@@ -31,6 +33,8 @@ struct Held {
 };
 Held& operator+=(Held& a, const Held& b);
 Held& operator-=(Held& a, const Held& b);
+// What the members of one job hold.
+[[nodiscard]] Held held_by(std::span<const model::JobMember> members);
 
 // A limit that stands in the way. Looked for very often, so it is put into words only where
 // somebody reads them (QueueTree::describe).

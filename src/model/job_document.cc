@@ -91,6 +91,9 @@ Refusal take(const json::value& value, DependencyKind& into) {
 Refusal take(const json::value& value, TopologyPreference& into) {
   return take_word(value, into, parse_topology_preference);
 }
+Refusal take(const json::value& value, Closeness& into) {
+  return take_word(value, into, parse_closeness);
+}
 
 std::string named(std::string_view name) { return escape_for_terminal(name.substr(0, 100)); }
 
@@ -230,8 +233,13 @@ class Fields {
 Result<Request> read_request(Fields& fields) {
   Request::Parts parts;
   bool cap = false;
-  if (!fields.has("gpu")) fields.refuse("gpu", "it is missing: how much of a GPU, like 0.3?");
+  if (!fields.has("gpu") && !fields.has("gpu_memory")) {
+    fields.refuse("gpu", "it is missing: how much of a GPU, like 0.3?");
+  }
   fields.read("gpu", parts.share);
+  if (fields.has("gpu") && parts.share == Share(0)) {
+    fields.refuse("gpu", "0 GPUs are nothing; the smallest is 0.001");
+  }
   fields.read("gpu_memory", parts.memory);
   fields.read("cap", cap);
   fields.read("models", parts.allowed_models);
@@ -302,6 +310,26 @@ void read_after(Fields& fields, std::vector<Dependency>& after) {
   });
 }
 
+void read_where(Fields& fields, Where& where) {
+  fields.read("nodes", where.nodes);
+  fields.read("nodes_denied", where.nodes_denied);
+  fields.read("node_labels", where.node_labels);
+  fields.read("tolerations", where.tolerations);
+  const auto read_near = [&](std::string_view name, Near& near) {
+    fields.inside(name, [&](Fields& inside) {
+      inside.read("closeness", near.closeness);
+      inside.read("required", near.required);
+    });
+  };
+  read_near("gpus_near", where.gpus_near);
+  read_near("members_near", where.members_near);
+  fields.inside("spread", [&](Fields& inside) {
+    Spread& spread = where.spread.emplace();
+    inside.read("domain", spread.domain);
+    inside.read("most", spread.most);
+  });
+}
+
 void read_rest(Fields& fields, JobSpec& spec) {
   fields.read("name", spec.name);
   fields.read("queue", spec.queue);
@@ -313,6 +341,7 @@ void read_rest(Fields& fields, JobSpec& spec) {
                 [&](Fields& inside) { read_container(inside, spec.container.emplace()); });
   fields.read("least_members", spec.least_members);
   fields.read("devices", spec.devices);
+  fields.inside("where", [&](Fields& inside) { read_where(inside, spec.where); });
   fields.read("class", spec.job_class);
   fields.inside("limits", [&](Fields& inside) { read_limits(inside, spec.limits); });
   fields.read("priority", spec.priority);
@@ -392,6 +421,24 @@ json::object limits_document(const MemberLimits& limits) {
           {"ulimits", std::move(ulimits)}};
 }
 
+json::object where_document(const Where& where) {
+  const auto near = [](const Near& value) {
+    return json::object{{"closeness", to_string(value.closeness)}, {"required", value.required}};
+  };
+  json::value spread(nullptr);
+  if (where.spread) {
+    spread =
+        json::object{{"domain", to_string(where.spread->domain)}, {"most", where.spread->most}};
+  }
+  return {{"nodes", list_of(where.nodes)},
+          {"nodes_denied", list_of(where.nodes_denied)},
+          {"node_labels", map_of(where.node_labels)},
+          {"tolerations", list_of(where.tolerations)},
+          {"gpus_near", near(where.gpus_near)},
+          {"members_near", near(where.members_near)},
+          {"spread", std::move(spread)}};
+}
+
 json::value array_document(const std::optional<ArraySpec>& array) {
   if (!array) return nullptr;
   return json::object{{"first", array->first},
@@ -420,7 +467,7 @@ std::string write_job_spec(const JobSpec& spec) {
       {"environment", map_of(spec.environment)},
       {"working_directory", spec.working_directory},
       {"container", container_document(spec.container)},
-      {"gpu", to_string(request.share())},
+      {"gpu", request.by_memory() ? json::value(nullptr) : json::value(to_string(request.share()))},
       {"gpu_memory", text_or_null(request.memory())},
       {"cap", request.kind() == ShareKind::kCap},
       {"models", list_of(request.allowed_models())},
@@ -429,6 +476,7 @@ std::string write_job_spec(const JobSpec& spec) {
       {"members", request.gang_size()},
       {"least_members", spec.least_members},
       {"devices", list_of(spec.devices)},
+      {"where", where_document(spec.where)},
       {"class", to_string(spec.job_class)},
       {"limits", limits_document(spec.limits)},
       {"stdin", spec.keep_input},

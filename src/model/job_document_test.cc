@@ -26,6 +26,13 @@ JobSpec full_spec() {
                                  .entry_point = std::vector<std::string>{"sh", "-c"}};
   spec.least_members = 2;
   spec.devices = {"0", "GPU-12"};
+  spec.where = {.nodes = {"a", "b"},
+                .nodes_denied = {"c"},
+                .node_labels = {{"pool", "train"}},
+                .tolerations = {"dedicated"},
+                .gpus_near = {Closeness::kPcie, true},
+                .members_near = {Closeness::kRack, false},
+                .spread = Spread{Closeness::kNode, 2}};
   spec.job_class = JobClass::kLatency;
   spec.limits = {.cpu_milli = 1500,
                  .ram = gib(4),
@@ -70,6 +77,29 @@ TEST(JobDocument, WhatIsMissingGetsItsDefault) {
   JobSpec expected(Request::parse("0.3").value());
   expected.command = {"true"};
   EXPECT_EQ(*spec, expected);
+}
+
+TEST(JobDocument, AGpuCanBeAskedByItsMemoryAlone) {
+  const auto spec = read_job_spec(R"({"gpu_memory": "10GiB"})");
+  ASSERT_TRUE(spec.has_value()) << spec.error().message;
+  EXPECT_TRUE(spec->request.by_memory());
+  EXPECT_EQ(spec->request.gpus_per_member(), 1U);
+  EXPECT_EQ(read_job_spec(write_job_spec(*spec)), *spec);
+  EXPECT_EQ(refusal(R"({"gpu": 0, "gpu_memory": "10GiB"})"),
+            "gpu: 0 GPUs are nothing; the smallest is 0.001");
+}
+
+TEST(JobDocument, WhereIsReadFieldByField) {
+  const auto spec = read_job_spec(
+      R"({"gpu":1,"where":{"nodes":["a"],"gpus_near":{"closeness":"nvlink"},"spread":{}}})");
+  ASSERT_TRUE(spec.has_value()) << spec.error().message;
+  EXPECT_EQ(spec->where.gpus_near, (Near{Closeness::kNvlink, false}));
+  EXPECT_EQ(spec->where.spread, (Spread{Closeness::kNode, 1}));
+  EXPECT_EQ(refusal(R"({"gpu":1,"where":{"node":["a"]}})"),
+            "where.node: there is no such field; did you mean where.nodes?");
+  EXPECT_EQ(refusal(R"({"gpu":1,"where":{"spread":{"domain":"rak"}}})"),
+            "where.spread.domain: \"rak\" is no nearness; write any, zone, rack, node, numa, pcie "
+            "or nvlink");
 }
 
 TEST(JobDocument, TakesNumbersAndTextForQuantities) {

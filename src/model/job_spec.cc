@@ -16,7 +16,6 @@ constexpr std::array<std::string_view, 16> kUlimitNames{
     "as",   "core",   "cpu",   "data", "fsize",  "locks",  "memlock",    "msgqueue",
     "nice", "nofile", "nproc", "rss",  "rtprio", "rttime", "sigpending", "stack"};
 
-constexpr std::int32_t kHighestPriority = 1000;
 constexpr std::uint32_t kMostRetries = 1000;
 constexpr std::size_t kMostDependencies = 1000;
 constexpr std::size_t kMostLabels = 64;
@@ -205,11 +204,12 @@ Status check_place(const JobSpec& spec) {
                                shown(device)));
     }
   }
-  if (spec.priority < -kHighestPriority || spec.priority > kHighestPriority) {
-    return wrong("priority", fmt::format("{} is outside of -{} to {}", spec.priority,
-                                         kHighestPriority, kHighestPriority));
+  DIVVY_CHECK_OK(check(spec.where));
+  if (spec.where.gpus_near.closeness != Closeness::kAnywhere &&
+      spec.request.topology() != TopologyPreference::kAny) {
+    return wrong("where.gpus_near", "topology says how near the GPUs are, too; leave one out");
   }
-  return {};
+  return check_priority(spec.priority);
 }
 
 Status check_times(const JobSpec& spec) {
@@ -299,6 +299,12 @@ Status check_queue_path(std::string_view path) {
   }
   for (const std::string_view name : names) DIVVY_CHECK_OK(check_name("queue", name));
   return {};
+}
+
+Status check_priority(std::int32_t priority) {
+  constexpr std::int32_t kMost = JobSpec::kHighestPriority;
+  if (priority >= -kMost && priority <= kMost) return {};
+  return wrong("priority", fmt::format("{} is outside of -{} to {}", priority, kMost, kMost));
 }
 
 Status check(const JobSpec& spec) {

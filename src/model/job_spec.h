@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "model/request.h"
+#include "model/where.h"
 
 namespace divvy::model {
 
@@ -100,6 +101,8 @@ struct RetryPolicy {
 };
 
 struct JobSpec {
+  static constexpr std::int32_t kHighestPriority = 1000;
+
   explicit JobSpec(Request request_) : request(std::move(request_)) {}
 
   std::string name;               // model/name.h; empty: one is made from the command
@@ -109,9 +112,11 @@ struct JobSpec {
   std::string working_directory;  // absolute; empty: the home of the user
   bool keep_input = false;        // whoever attaches may write to it; otherwise it reads nothing
   std::optional<ContainerSpec> container;
-  Request request;                   // for one member, with gang_size members
-  std::uint32_t least_members = 0;   // 0: all of the gang. Fewer is an elastic job
-  std::vector<std::string> devices;  // only these: indices, UUIDs or beginnings of UUIDs
+  Request request;                  // for one member, with gang_size members
+  std::uint32_t least_members = 0;  // 0: all of the gang. Fewer is an elastic job
+  // Only these: indices, UUIDs or beginnings of UUIDs, or the node and the index ("node-a/3").
+  std::vector<std::string> devices;
+  Where where;  // which nodes will do, and how close to each other
   JobClass job_class = JobClass::kBatch;
   MemberLimits limits;
   std::int32_t priority = 0;  // -1000 to 1000; a higher one goes first
@@ -135,6 +140,8 @@ struct JobSpec {
 // One sentence about the first thing that is wrong, beginning with the field ("array.step: ...").
 // `JobSpec` fields carry the names of the job file.
 [[nodiscard]] Status check(const JobSpec& spec);
+
+[[nodiscard]] Status check_priority(std::int32_t priority);
 
 // "default", "research/vision": names joined by slashes, at most eight deep.
 [[nodiscard]] Status check_queue_path(std::string_view path);

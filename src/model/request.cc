@@ -41,6 +41,11 @@ Status check_models(const Request::Parts& parts) {
   return {};
 }
 
+tl::unexpected<Error> asks_for_nothing() {
+  return err(ErrorCode::kOutOfRange,
+             "a request for 0 GPUs asks for nothing; the smallest is --gpu 0.001");
+}
+
 }  // namespace
 
 std::string_view to_string(TopologyPreference preference) {
@@ -58,10 +63,7 @@ Result<TopologyPreference> parse_topology_preference(std::string_view text) {
 }
 
 Result<Request> Request::create(Parts parts) {
-  if (parts.share == Share(0)) {
-    return err(ErrorCode::kOutOfRange,
-               "a request for 0 GPUs asks for nothing; the smallest is --gpu 0.001");
-  }
+  if (parts.share == Share(0) && !parts.memory) return asks_for_nothing();
   if (parts.memory == Bytes(0)) {
     return err(
         ErrorCode::kOutOfRange,
@@ -79,6 +81,8 @@ Result<Request> Request::create(Parts parts) {
 Result<Request> Request::parse(std::string_view gpu_text,
                                std::optional<std::string_view> memory_text, Parts rest) {
   DIVVY_TRY(share, with_context(parse_share(gpu_text), "--gpu"));
+  // By memory alone is what is asked where nothing is typed.
+  if (share == Share(0)) return asks_for_nothing();
   rest.share = share;
   if (memory_text) {
     DIVVY_TRY(memory, with_context(parse_bytes(*memory_text), "--gpu-mem"));
@@ -93,7 +97,7 @@ Result<Request> Request::parse(std::string_view gpu_text,
 }
 
 std::uint32_t Request::gpus_per_member() const {
-  return whole_gpus() + (fraction() > Share(0) ? 1 : 0);
+  return whole_gpus() + (fraction() > Share(0) || by_memory() ? 1 : 0);
 }
 
 bool Request::accepts_model(std::string_view model) const {

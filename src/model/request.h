@@ -29,7 +29,8 @@ class Request {
   static constexpr std::uint32_t kMaxGangSize = 100'000;
 
   struct Parts {
-    // For one member. 0.3 is a part of one GPU; 2.5 is two whole GPUs and half of a third.
+    // For one member. 0.3 is a part of one GPU; 2.5 is two whole GPUs and half of a third. Nothing,
+    // with `memory`: a part of one GPU that is as large as the memory is.
     Share share;
     // On each GPU of the member: a part of a GPU is limited to it, a whole GPU has at least that
     // much and is used entirely. Without it, a part of a GPU gets the same part of the memory.
@@ -59,6 +60,8 @@ class Request {
   [[nodiscard]] std::uint32_t whole_gpus() const { return parts_.share.whole_part(); }
   // What is asked of one more GPU; zero for whole numbers.
   [[nodiscard]] Share fraction() const { return parts_.share.fraction(); }
+  // A part of one GPU, as large as its memory is.
+  [[nodiscard]] bool by_memory() const { return parts_.share == Share(0); }
   // How many GPUs one member touches: 3 for 2.5.
   [[nodiscard]] std::uint32_t gpus_per_member() const;
   [[nodiscard]] std::optional<Bytes> memory() const { return parts_.memory; }

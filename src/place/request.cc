@@ -7,26 +7,8 @@
 #include "place/node_spec.h"
 
 namespace divvy::place {
-namespace {
 
-constexpr std::array<std::string_view, 7> kNames{"any",  "zone", "rack",  "node",
-                                                 "numa", "pcie", "nvlink"};
-
-bool inside_a_node(Closeness closeness) { return closeness >= Closeness::kNuma; }
-
-}  // namespace
-
-std::string_view to_string(Closeness closeness) {
-  return kNames[static_cast<std::size_t>(closeness)];
-}
-
-Result<Closeness> parse_closeness(std::string_view text) {
-  const auto* const found = std::ranges::find(kNames, to_lower(trim(text)));
-  if (found != kNames.end()) return static_cast<Closeness>(found - kNames.begin());
-  return err(ErrorCode::kInvalidArgument,
-             "\"{}\" is no nearness; write any, zone, rack, node, numa, pcie or nvlink",
-             escape_for_terminal(text.substr(0, 40)));
-}
+using model::inside_a_node;
 
 Status check(const Request& request) {
   const Member& member = request.member;
@@ -80,15 +62,26 @@ Status check(const Request& request) {
   return {};
 }
 
-Request request_of(const model::Request& request) {
+Request request_of(const model::JobSpec& spec) {
+  const model::Request& asked = spec.request;
   Request result;
-  result.member.whole_gpus = request.whole_gpus();
-  result.member.part = request.fraction();
-  result.member.memory = request.memory();
-  result.members = request.gang_size();
-  result.allowed_models = request.allowed_models();
-  result.denied_models = request.denied_models();
-  switch (request.topology()) {
+  result.name = spec.name;
+  result.member.whole_gpus = asked.whole_gpus();
+  result.member.part = asked.fraction();
+  result.member.memory = asked.memory();
+  result.member.cpu_milli = spec.limits.cpu_milli.value_or(0);
+  result.member.ram = spec.limits.ram.value_or(Bytes(0));
+  result.members = asked.gang_size();
+  result.least_members = spec.least_members;
+  result.allowed_models = asked.allowed_models();
+  result.denied_models = asked.denied_models();
+  result.nodes = spec.where.nodes;
+  result.excluded_nodes = spec.where.nodes_denied;
+  result.devices = spec.devices;
+  result.labels = spec.where.node_labels;
+  result.tolerations = spec.where.tolerations;
+  result.gpus = spec.where.gpus_near;
+  switch (asked.topology()) {
     case model::TopologyPreference::kAny:
       break;
     case model::TopologyPreference::kSameNuma:
@@ -98,6 +91,10 @@ Request request_of(const model::Request& request) {
       result.gpus.closeness = Closeness::kNvlink;
       break;
   }
+  result.members_near = spec.where.members_near;
+  result.spread = spec.where.spread;
+  result.priority = spec.priority;
+  result.preemptible = spec.preemptible;
   return result;
 }
 

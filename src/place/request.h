@@ -11,28 +11,14 @@
 
 #include "base/result.h"
 #include "base/units.h"
-#include "model/request.h"
+#include "model/job_spec.h"
+#include "model/where.h"
 
 namespace divvy::place {
 
-// How close things should be, from anywhere to closest.
-enum class Closeness { kAnywhere, kZone, kRack, kNode, kNuma, kPcie, kNvlink };
-[[nodiscard]] std::string_view to_string(Closeness closeness);
-// "any", "zone", "rack", "node", "numa", "pcie" or "nvlink"
-[[nodiscard]] Result<Closeness> parse_closeness(std::string_view text);
-
-struct Near {
-  Closeness closeness = Closeness::kAnywhere;
-  bool required = false;  // otherwise it is tried first
-  friend bool operator==(const Near&, const Near&) = default;
-};
-
-// Replicas that should not fall together: at most `most` members in one domain.
-struct Spread {
-  Closeness domain = Closeness::kNode;  // node, rack or zone
-  std::uint32_t most = 1;
-  friend bool operator==(const Spread&, const Spread&) = default;
-};
+using model::Closeness;
+using model::Near;
+using model::Spread;
 
 // What one member takes. GPUs and the part of one more are on one node.
 struct Member {
@@ -74,8 +60,8 @@ struct Request {
 // impossible number of members, a closeness that makes no sense where it stands.
 [[nodiscard]] Status check(const Request& request);
 
-// What a user typed, for placement.
-[[nodiscard]] Request request_of(const model::Request& request);
+// What somebody submitted, for placement. Its devices are named as they were typed.
+[[nodiscard]] Request request_of(const model::JobSpec& spec);
 
 // "0.3 GPU with 10GiB, 4 CPUs" for messages.
 [[nodiscard]] std::string describe(const Member& member);

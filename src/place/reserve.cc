@@ -178,7 +178,8 @@ std::optional<Reservation> reserve(Placer& placer, const Outlook& outlook, const
 const Reservation* delayed_by(Cluster& cluster, const Outlook& outlook, std::span<const Spot> spots,
                               Instant until) {
   for (const Reservation* reservation : by_start(outlook)) {
-    if (until <= reservation->start && reservation->start != kNever) continue;
+    const bool over_before = until <= reservation->start && reservation->start != kNever;
+    if (over_before && !reservation->any_moment) continue;
     if (starts_in_time(cluster, outlook, *reservation, spots)) continue;
     // It may be impossible anyhow, because a node broke: that is not this request's doing.
     if (starts_in_time(cluster, outlook, *reservation, {})) return reservation;
@@ -205,7 +206,7 @@ Backfill may_backfill(Placer& placer, const Outlook& outlook, const Request& req
   // Once more, beside everything that those have reserved who start before it ends.
   const Cluster::Mark mark = cluster.mark();
   for (const Reservation& reservation : outlook.reservations) {
-    if (reservation.start == kNever || reservation.start < until) {
+    if (reservation.start == kNever || reservation.start < until || reservation.any_moment) {
       hold(cluster, reservation.spots);
     }
   }

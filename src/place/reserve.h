@@ -39,6 +39,8 @@ struct Reservation {
   std::int32_t priority = 0;  // of the request
   Instant start = kNever;     // the earliest; kNever: when its spots are free
   std::vector<Spot> spots;
+  // It may start before that, at any moment: then not even what ends in time may be on its spots.
+  bool any_moment = false;
 };
 
 // What is known about the time ahead.

@@ -101,6 +101,16 @@ TEST(Backfill, ShortWorkStartsBeforeTheReservation) {
             "it does not fit as things are");
 }
 
+TEST(Backfill, NobodyIsInTheWayOfWhoMayStartAtAnyMoment) {
+  Fleet fleet({node("a", 4)});
+  Outlook outlook;
+  outlook.endings = {{fleet.take(0, 0b0011), 100}};
+  outlook.reservations = {*make(fleet, outlook, gpus(4, 0, "large"))};
+  outlook.reservations[0].any_moment = true;
+  EXPECT_EQ(may_backfill(*fleet.placer, outlook, gpus(2), 1).why_not,
+            "it would delay large, which starts at 100");
+}
+
 TEST(Backfill, LongWorkStartsBesideTheReservation) {
   Fleet fleet({node("a", 4), node("b", 2)});
   Outlook outlook;

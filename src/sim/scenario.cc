@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
+#include <map>
 #include <set>
 #include <unordered_map>
 
@@ -12,6 +12,8 @@
 #include "place/policy.h"
 #include "sim/scenario_expect.h"
 #include "sim/scenario_line.h"
+#include "sim/scenario_settings.h"
+#include "sim/scenario_submit.h"
 #include "sim/text_file.h"
 
 namespace divvy::sim {
@@ -22,10 +24,13 @@ constexpr std::size_t kMostSteps = 200'000;
 constexpr TextLimits kLimits{.file_bytes = std::uint64_t{16} << 20,
                              .line_bytes = std::uint64_t{64} << 10};
 
-constexpr std::array<std::string_view, 20> kFirstWords{
-    "policy",    "reservations", "preemption", "node",   "nodes",  "exclude", "at",
-    "submit",    "finish",       "cancel",     "lose",   "return", "cordon",  "uncordon",
-    "unhealthy", "healthy",      "priority",   "defrag", "expect", "wait"};
+constexpr std::size_t kMostQueues = 1'000;
+
+constexpr std::array<std::string_view, 26> kFirstWords{
+    "policy",  "reservations", "preemption", "half-life", "queue",  "user",     "node",
+    "nodes",   "exclude",      "at",         "submit",    "finish", "fail",     "cancel",
+    "suspend", "resume",       "lose",       "return",    "cordon", "uncordon", "unhealthy",
+    "healthy", "priority",     "defrag",     "expect",    "wait"};
 
 // "0-3/4-7": which GPUs are together, as a group number for each.
 Result<std::vector<std::optional<std::uint32_t>>> parse_groups(const ScenarioLine& line,
@@ -54,19 +59,6 @@ Result<std::vector<std::optional<std::uint32_t>>> parse_groups(const ScenarioLin
   return groups;
 }
 
-Result<std::map<std::string, std::string>> parse_labels(const ScenarioLine& line,
-                                                        const std::vector<std::string>& items) {
-  std::map<std::string, std::string> labels;
-  for (const std::string& item : items) {
-    const std::size_t equals = item.find('=');
-    if (equals == 0 || equals == std::string::npos) {
-      return line.wrong("{} is no label; write it like labels=pool=train", quote_typed(item));
-    }
-    labels[item.substr(0, equals)] = item.substr(equals + 1);
-  }
-  return labels;
-}
-
 class Parser {
  public:
   explicit Parser(std::string file) { scenario_.file = std::move(file); }
@@ -79,10 +71,14 @@ class Parser {
   Status read_nodes(ScenarioLine& line, bool several);
   Status read_event(ScenarioLine& line, const std::string& first);
   Status read_submit(ScenarioLine& line);
-  Result<place::Request> read_request(ScenarioLine& line);
+  Status read_settings(ScenarioLine& line, const std::string& first);
+  // Whether what was read last goes with the rest.
+  Status check_settings(const ScenarioLine& line) const;
 
   Result<std::string> node_name(ScenarioLine& line);
   Result<std::string> job_name(ScenarioLine& line);
+  Result<model::JobId> job_number(const ScenarioLine& line, const std::string& name) const;
+  Result<std::string> queue_name(const ScenarioLine& line, const std::string& name) const;
   // The rest of the line, in quotes or not.
   static std::string reason(ScenarioLine& line, std::string_view otherwise);
 
@@ -100,7 +96,8 @@ class Parser {
   std::size_t number_ = 0;
   place::Instant now_ = 0;
   std::unordered_map<std::string, std::size_t> gpus_of_;  // by node
-  std::set<std::string, std::less<>> jobs_;
+  std::map<std::string, model::JobId, std::less<>> jobs_;
+  std::set<std::string, std::less<>> queues_{std::string(jobs::Settings::kDefaultQueue)};
 };
 
 Status Parser::take(std::string_view text) {
@@ -125,34 +122,65 @@ Status Parser::take(std::string_view text) {
 }
 
 Status Parser::read(ScenarioLine& line, const std::string& first) {
+  if (first == "policy" || first == "reservations" || first == "preemption" ||
+      first == "half-life" || first == "queue" || first == "user") {
+    return read_settings(line, first);
+  }
+  if (first == "node" || first == "nodes") return read_nodes(line, first == "nodes");
+  if (first == "exclude") {
+    DIVVY_TRY(user, line.word("the name of the user"));
+    DIVVY_TRY(node, node_name(line));
+    scenario_.exclusions.emplace_back(user, node);
+    return line.finish();
+  }
+  return read_event(line, first);
+}
+
+Status Parser::check_settings(const ScenarioLine& line) const {
+  DIVVY_CHECK_OK(line.finish());
+  const auto checked = jobs::check(scenario_.settings);
+  if (!checked) return line.wrong(checked.error());
+  return {};
+}
+
+Status Parser::read_settings(ScenarioLine& line, const std::string& first) {
+  jobs::Settings& settings = scenario_.settings;
+  if (!scenario_.steps.empty()) {
+    return line.wrong("{} comes after the first event; put it before", first);
+  }
   if (first == "policy") {
     DIVVY_TRY(name, line.word("the name of the policy"));
     if (const auto policy = place::make_policy(name); !policy) return line.wrong(policy.error());
-    scenario_.policy = name;
-    return line.finish();
-  }
-  if (first == "reservations") {
+    settings.policy = name;
+  } else if (first == "reservations") {
     DIVVY_TRY(typed, line.word("the number of reservations"));
     DIVVY_TRY(count, line.whole_number(typed, 0, 1'000));
-    scenario_.reservations = static_cast<std::size_t>(count);
-    return line.finish();
-  }
-  if (first == "preemption") {
+    settings.reservations = static_cast<std::uint32_t>(count);
+  } else if (first == "preemption") {
     DIVVY_TRY(typed, line.word("on or off"));
     if (typed != "on" && typed != "off") {
       return line.wrong("preemption is {}; write on or off", quote_typed(typed));
     }
-    scenario_.preemption = typed == "on";
-    return line.finish();
+    settings.preemption = typed == "on";
+  } else if (first == "half-life") {
+    DIVVY_TRY(typed, line.word("the time"));
+    DIVVY_TRY(time, line.time(typed));
+    settings.half_life = jobs::Seconds(time);
+  } else if (settings.queues.size() + settings.users.size() == kMostQueues) {
+    return line.wrong("there are more than {} queues and users; take fewer", kMostQueues);
+  } else if (first == "queue") {
+    DIVVY_TRY(queue, read_queue(line));
+    // Those above it are there, too.
+    for (std::size_t end = 0; end != std::string::npos;) {
+      end = queue.path.find('/', end + 1);
+      queues_.insert(queue.path.substr(0, end));
+    }
+    settings.queues.push_back(std::move(queue));
+  } else {
+    DIVVY_TRY(user, read_user(line));
+    settings.users.push_back(std::move(user));
   }
-  if (first == "node" || first == "nodes") return read_nodes(line, first == "nodes");
-  if (first == "exclude") {
-    DIVVY_TRY(tenant, line.word("the tenant"));
-    DIVVY_TRY(node, node_name(line));
-    scenario_.exclusions.emplace_back(tenant, node);
-    return line.finish();
-  }
-  return read_event(line, first);
+  return check_settings(line);
 }
 
 Status Parser::read_nodes(ScenarioLine& line, bool several) {
@@ -177,7 +205,7 @@ Status Parser::read_nodes(ScenarioLine& line, bool several) {
   spec.ram = ram.value_or(gib(512));
   spec.rack = line.option("rack").value_or("");
   spec.zone = line.option("zone").value_or("");
-  DIVVY_TRY(labels, parse_labels(line, line.list_option("labels")));
+  DIVVY_TRY(labels, line.label_option("labels"));
   spec.labels = std::move(labels);
   spec.taints = line.list_option("taints");
   DIVVY_TRY(most, line.number_option("max-members", 1, 1'000'000));
@@ -226,8 +254,24 @@ Result<std::string> Parser::node_name(ScenarioLine& line) {
 
 Result<std::string> Parser::job_name(ScenarioLine& line) {
   DIVVY_TRY(name, line.word("the name of a job"));
-  if (jobs_.contains(name)) return name;
-  const std::vector<std::string> known(jobs_.begin(), jobs_.end());
+  DIVVY_CHECK_OK(job_number(line, name));
+  return name;
+}
+
+Result<std::string> Parser::queue_name(const ScenarioLine& line, const std::string& name) const {
+  if (queues_.contains(name)) return name;
+  const std::vector<std::string> known(queues_.begin(), queues_.end());
+  const auto meant = did_you_mean(name, known);
+  return line.wrong(
+      "there is no queue {}{}", quote_typed(name),
+      meant ? fmt::format("; did you mean {}?", *meant) : "; add a line that begins with queue");
+}
+
+Result<model::JobId> Parser::job_number(const ScenarioLine& line, const std::string& name) const {
+  if (const auto known = jobs_.find(name); known != jobs_.end()) return known->second;
+  std::vector<std::string> known;
+  known.reserve(jobs_.size());
+  for (const auto& [job, number] : jobs_) known.push_back(job);
   const auto meant = did_you_mean(name, known);
   return line.wrong("no job {} was submitted before{}", quote_typed(name),
                     meant ? fmt::format("; did you mean {}?", *meant) : "; submit it first");
@@ -249,18 +293,27 @@ Status Parser::read_event(ScenarioLine& line, const std::string& first) {
     ScenarioNames names;
     names.node = [this](ScenarioLine& l) { return node_name(l); };
     names.job = [this](ScenarioLine& l) { return job_name(l); };
+    names.queue = [this](ScenarioLine& l) -> Result<std::string> {
+      DIVVY_TRY(name, l.word("the name of a queue"));
+      return queue_name(l, name);
+    };
     names.is_job = [this](std::string_view name) { return jobs_.contains(name); };
     DIVVY_TRY(expected, read_expect(line, names));
     return add(line, std::move(expected));
   }
-  if (first == "finish" || first == "cancel") {
+  if (first == "finish" || first == "fail" || first == "cancel" || first == "suspend" ||
+      first == "resume") {
     DIVVY_TRY(job, job_name(line));
-    return first == "finish" ? add(line, Finish{job}) : add(line, Cancel{job});
+    if (first == "cancel") return add(line, Cancel{job});
+    if (first == "suspend") return add(line, Suspend{job});
+    if (first == "resume") return add(line, Resume{job});
+    return add(line, Finish{job, first == "finish"});
   }
   if (first == "priority") {
     DIVVY_TRY(job, job_name(line));
     DIVVY_TRY(typed, line.word("the new priority"));
-    DIVVY_TRY(priority, line.whole_number(typed, -1'000'000, 1'000'000));
+    constexpr std::int64_t kMost = model::JobSpec::kHighestPriority;
+    DIVVY_TRY(priority, line.whole_number(typed, -kMost, kMost));
     return add(line, SetPriority{job, static_cast<std::int32_t>(priority)});
   }
   if (first == "defrag") {
@@ -297,82 +350,12 @@ Status Parser::read_submit(ScenarioLine& line) {
   if (jobs_.contains(name)) {
     return line.wrong("a job {} was submitted already; give it another name", name);
   }
-  Submit submit;
-  DIVVY_TRY(request, read_request(line));
-  submit.request = std::move(request);
-  submit.request.name = name;
-  DIVVY_TRY(lasts, line.time_option("lasts"));
-  submit.lasts = lasts;
-  submit.expected = lasts;
-  if (const auto expected = line.option("expected"); expected == "unknown") {
-    submit.expected.reset();
-  } else if (expected) {
-    DIVVY_TRY(time, line.time(*expected));
-    submit.expected = time;
-  }
-  DIVVY_CHECK_OK(line.finish());
-  if (const auto checked = place::check(submit.request); !checked) {
-    return line.wrong(checked.error());
-  }
-  jobs_.insert(name);
+  SubmitNames names;
+  names.queue = [this](const ScenarioLine& l, const std::string& n) { return queue_name(l, n); };
+  names.job = [this](const ScenarioLine& l, const std::string& n) { return job_number(l, n); };
+  DIVVY_TRY(submit, sim::read_submit(line, name, names));
+  jobs_.emplace(name, model::JobId(jobs_.size() + 1));
   return add(line, std::move(submit));
-}
-
-Result<place::Request> Parser::read_request(ScenarioLine& line) {
-  place::Request request;
-  constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
-  if (const auto gpus = line.option("gpus")) {
-    DIVVY_TRY(share, line.share(*gpus));
-    request.member.whole_gpus = share.whole_part();
-    request.member.part = share.fraction();
-  }
-  DIVVY_TRY(memory, line.bytes_option("gpu-memory"));
-  request.member.memory = memory;
-  DIVVY_TRY(cpus, line.cpu_option("cpus"));
-  request.member.cpu_milli = cpus.value_or(0);
-  DIVVY_TRY(ram, line.bytes_option("ram"));
-  request.member.ram = ram.value_or(Bytes(0));
-  DIVVY_TRY(members, line.number_option("members", 1, kMost));
-  request.members = static_cast<std::uint32_t>(members.value_or(1));
-  DIVVY_TRY(least, line.number_option("least", 1, kMost));
-  request.least_members = static_cast<std::uint32_t>(least.value_or(0));
-  request.tenant = line.option("tenant").value_or("");
-  request.allowed_models = line.list_option("models");
-  request.denied_models = line.list_option("not-models");
-  request.nodes = line.list_option("nodes");
-  request.excluded_nodes = line.list_option("not-nodes");
-  request.devices = line.list_option("devices");
-  DIVVY_TRY(labels, parse_labels(line, line.list_option("labels")));
-  request.labels = std::move(labels);
-  request.tolerations = line.list_option("tolerates");
-  const std::array<std::tuple<std::string_view, place::Near*, bool>, 4> nears{
-      {{"near", &request.gpus, true},
-       {"prefer-near", &request.gpus, false},
-       {"together", &request.members_near, true},
-       {"prefer-together", &request.members_near, false}}};
-  for (const auto& [option, near, required] : nears) {
-    const auto text = line.option(option);
-    if (!text) continue;
-    if (near->closeness != place::Closeness::kAnywhere) {
-      return line.wrong("a nearness is both required and preferred; leave one out");
-    }
-    DIVVY_TRY(level, line.closeness(*text));
-    *near = {level, required};
-  }
-  if (const auto spread = line.option("spread")) {
-    const std::size_t colon = spread->find(':');
-    DIVVY_TRY(domain, line.closeness(spread->substr(0, colon)));
-    request.spread = place::Spread{domain, 1};
-    if (colon != std::string::npos) {
-      DIVVY_TRY(most, line.whole_number(spread->substr(colon + 1), 1, kMost));
-      request.spread->most = static_cast<std::uint32_t>(most);
-    }
-  }
-  DIVVY_TRY(priority, line.number_option("priority", -1'000'000, 1'000'000));
-  request.priority = static_cast<std::int32_t>(priority.value_or(0));
-  DIVVY_TRY(preemptible, line.yes_or_no("preemptible"));
-  request.preemptible = preemptible.value_or(true);
-  return request;
 }
 
 Result<Scenario> Parser::finish() && {

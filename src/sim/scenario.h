@@ -12,24 +12,34 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "jobs/settings.h"
+#include "model/job_spec.h"
 #include "place/node_spec.h"
-#include "place/request.h"
 #include "place/reserve.h"
 
 namespace divvy::sim {
 
 // --- What happens ---
 
+// Jobs are numbered in the order of their lines, from 1 on; in the specs they are named so.
 struct Submit {
-  place::Request request;
-  std::optional<place::Instant> lasts;     // ends by itself so long after it started
-  std::optional<place::Instant> expected;  // how long the queue believes that it will run
+  model::JobSpec spec;
+  std::string owner;
+  std::optional<place::Instant> lasts;  // ends by itself so long after it started
 };
+// All of its members end well; or one of them fails.
 struct Finish {
   std::string job;
+  bool well = true;
 };
 // Taken back by whoever submitted it, whether it waits or runs.
 struct Cancel {
+  std::string job;
+};
+struct Suspend {
+  std::string job;
+};
+struct Resume {
   std::string job;
 };
 struct LoseNode {
@@ -65,9 +75,14 @@ struct Wait {};
 enum class Expected {
   kOn,       // `names` are exactly the nodes it uses; `gpus`: exactly the GPUs, on one node
   kMembers,  // `number` members run
+  kStarts,   // it was started `number` times
   kRuns,
   kWaits,  // for a reason that has `text` in it
-  kDone,
+  kDone,   // it has succeeded
+  kFailed,
+  kCancelled,
+  kSuspended,
+  kStopping,   // it was told to end and has not
   kPreempts,   // exactly the jobs `names` made way when it started
   kStartedAt,  // at the time `number`
   kReserved,   // it has a reservation: for the time `number`, or, with -1, without a time
@@ -77,6 +92,10 @@ enum class Expected {
   kSpread,     // no two members are in one domain of `level`
   kFree,       // `amount` is free, on the node `names` or in all
   kHeld,
+  kQueueHolds,    // the jobs of the queue `names` hold `amount`
+  kQueueBorrows,  // beyond its quota
+  kQueueWaits,    // `number` of its jobs wait
+  kUserHolds,     // the jobs of the user `names` hold `amount`
 };
 
 struct Expect {
@@ -86,7 +105,7 @@ struct Expect {
   std::vector<std::uint32_t> gpus;
   std::string text;
   std::int64_t number = 0;
-  place::Closeness level = place::Closeness::kAnywhere;
+  model::Closeness level = model::Closeness::kAnywhere;
   Share amount;
   std::string source;  // the line as it was written
 };
@@ -94,18 +113,16 @@ struct Expect {
 struct Step {
   std::size_t line = 0;
   place::Instant at = 0;  // seconds
-  std::variant<Wait, Submit, Finish, Cancel, LoseNode, ReturnNode, Cordon, GpuHealth, SetPriority,
-               DefragFor, Expect>
+  std::variant<Wait, Submit, Finish, Cancel, Suspend, Resume, LoseNode, ReturnNode, Cordon,
+               GpuHealth, SetPriority, DefragFor, Expect>
       what;
 };
 
 struct Scenario {
   std::string file;
-  std::string policy = "divvy";
-  std::size_t reservations = 1;  // how many of those who wait get one
-  bool preemption = true;
+  jobs::Settings settings;
   std::vector<place::NodeSpec> nodes;
-  std::vector<std::pair<std::string, std::string>> exclusions;  // tenant and node
+  std::vector<std::pair<std::string, std::string>> exclusions;  // user and node
   std::vector<Step> steps;  // in the order of the file, which is the order of time
 };
 

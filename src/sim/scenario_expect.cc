@@ -8,9 +8,20 @@
 namespace divvy::sim {
 namespace {
 
-constexpr std::array<std::string_view, 12> kVerbs{"on",    "members",  "runs",     "waits",
-                                                  "done",  "preempts", "started",  "reserved",
-                                                  "moved", "near",     "together", "spread"};
+constexpr std::array<std::string_view, 17> kVerbs{
+    "on",       "members",   "starts",    "runs",     "waits",    "done",
+    "failed",   "cancelled", "suspended", "stopping", "preempts", "started",
+    "reserved", "moved",     "near",      "together", "spread"};
+
+// Of those that need no other word.
+constexpr std::array<std::pair<std::string_view, Expected>, 7> kStates{
+    {{"runs", Expected::kRuns},
+     {"done", Expected::kDone},
+     {"failed", Expected::kFailed},
+     {"cancelled", Expected::kCancelled},
+     {"suspended", Expected::kSuspended},
+     {"stopping", Expected::kStopping},
+     {"moved", Expected::kMoved}}};
 
 Status read_on(ScenarioLine& line, const ScenarioNames& names, Expect& expect) {
   expect.what = Expected::kOn;
@@ -35,14 +46,47 @@ Result<Expect> read_amount(ScenarioLine& line, const ScenarioNames& names, Expec
                            Expected what) {
   expect.what = what;
   DIVVY_TRY(typed, line.word("how many GPUs"));
-  if (std::string_view(typed) != "0") {
-    DIVVY_TRY(amount, line.share(typed));
-    expect.amount = amount;
-  }
+  DIVVY_TRY(amount, line.share(typed));
+  expect.amount = amount;
   if (line.skip("on")) {
     DIVVY_TRY(node, names.node(line));
     expect.names.push_back(node);
   }
+  return expect;
+}
+
+// "queue research holds 4", "queue research borrows 2", "queue research waits 1"
+Result<Expect> read_of_queue(ScenarioLine& line, const ScenarioNames& names, Expect expect) {
+  DIVVY_TRY(queue, names.queue(line));
+  expect.names = {queue};
+  DIVVY_TRY(verb, line.word("what is expected"));
+  if (verb == "waits") {
+    expect.what = Expected::kQueueWaits;
+    DIVVY_TRY(typed, line.word("how many jobs"));
+    DIVVY_TRY(number, line.whole_number(typed, 0, 1'000'000));
+    expect.number = number;
+    return expect;
+  }
+  if (verb != "holds" && verb != "borrows") {
+    return line.wrong("{} cannot be expected of a queue; it can be holds, borrows or waits",
+                      quote_typed(verb));
+  }
+  expect.what = verb == "holds" ? Expected::kQueueHolds : Expected::kQueueBorrows;
+  DIVVY_TRY(typed, line.word("how many GPUs"));
+  DIVVY_TRY(amount, line.share(typed));
+  expect.amount = amount;
+  return expect;
+}
+
+// "user ada holds 2"
+Result<Expect> read_of_user(ScenarioLine& line, Expect expect) {
+  DIVVY_TRY(user, line.word("the name of the user"));
+  expect.names = {user};
+  if (!line.skip("holds")) return line.wrong("write: expect user {} holds 2", quote_typed(user));
+  expect.what = Expected::kUserHolds;
+  DIVVY_TRY(typed, line.word("how many GPUs"));
+  DIVVY_TRY(amount, line.share(typed));
+  expect.amount = amount;
   return expect;
 }
 
@@ -52,8 +96,8 @@ Result<Expect> read_of_job(ScenarioLine& line, const ScenarioNames& names, Expec
     expect.what = what;
     DIVVY_TRY(typed, line.word("how near"));
     DIVVY_TRY(value, line.closeness(typed));
-    const bool inside = value >= place::Closeness::kNuma;
-    if (value == place::Closeness::kAnywhere || inside != (what == Expected::kNear)) {
+    const bool inside = model::inside_a_node(value);
+    if (value == model::Closeness::kAnywhere || inside != (what == Expected::kNear)) {
       return line.wrong("{} does not go with {}; write {}", verb, quote_typed(typed),
                         what == Expected::kNear ? "numa, pcie or nvlink" : "node, rack or zone");
     }
@@ -64,17 +108,16 @@ Result<Expect> read_of_job(ScenarioLine& line, const ScenarioNames& names, Expec
     DIVVY_CHECK_OK(read_on(line, names, expect));
     return expect;
   }
-  if (verb == "members") {
-    expect.what = Expected::kMembers;
-    DIVVY_TRY(typed, line.word("how many members"));
+  if (verb == "members" || verb == "starts") {
+    expect.what = verb == "members" ? Expected::kMembers : Expected::kStarts;
+    DIVVY_TRY(typed, line.word("how many"));
     DIVVY_TRY(number, line.whole_number(typed, 0, 1'000'000));
     expect.number = number;
     return expect;
   }
-  if (verb == "runs" || verb == "done" || verb == "moved") {
-    expect.what = verb == "runs"   ? Expected::kRuns
-                  : verb == "done" ? Expected::kDone
-                                   : Expected::kMoved;
+  for (const auto& [word, what] : kStates) {
+    if (verb != word) continue;
+    expect.what = what;
     return expect;
   }
   if (verb == "waits") {
@@ -119,6 +162,10 @@ Result<Expect> read_expect(ScenarioLine& line, const ScenarioNames& names) {
     const bool free = line.skip("free");
     if (!free) line.skip("held");
     return read_amount(line, names, std::move(expect), free ? Expected::kFree : Expected::kHeld);
+  }
+  if (!names.is_job(line.peek())) {
+    if (line.skip("queue")) return read_of_queue(line, names, std::move(expect));
+    if (line.skip("user")) return read_of_user(line, std::move(expect));
   }
   DIVVY_TRY(job, names.job(line));
   expect.job = job;

@@ -14,6 +14,7 @@ namespace divvy::sim {
 struct ScenarioNames {
   std::function<Result<std::string>(ScenarioLine&)> node;
   std::function<Result<std::string>(ScenarioLine&)> job;
+  std::function<Result<std::string>(ScenarioLine&)> queue;
   std::function<bool(std::string_view)> is_job;
 };
 

@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (scenario->nodes.size() > 16) return 0;
   for (const sim::Step& step : scenario->steps) {
     const auto* submit = std::get_if<sim::Submit>(&step.what);
-    if (submit != nullptr && submit->request.members > 64) return 0;
+    if (submit != nullptr && submit->spec.members() > 64) return 0;
   }
   const auto report = sim::run_scenario(*scenario);
   if (!report) {

@@ -10,8 +10,8 @@
 namespace divvy::sim {
 namespace {
 
-// Far more than anybody writes, and small enough that sums of a few fit.
-constexpr place::Instant kLongest = 1'000'000'000'000;
+// As long as a job may take (model/job_spec.h), and small enough that sums of a few fit.
+constexpr place::Instant kLongest = place::Instant{3660} * 24 * 3600;
 
 bool all_text(std::string_view text) {
   while (!text.empty()) {
@@ -136,7 +136,8 @@ Result<place::Instant> ScenarioLine::time(std::string_view text) const {
   }
   const auto value = whole_number(digits, 0, kLongest / unit);
   if (!value) {
-    return wrong("{} is no time; write it like 90, 90s, 15m, 2h or 1d", quote_typed(text));
+    return wrong("{} is no time; write it like 90, 90s, 15m, 2h or 1d, up to 3660d",
+                 quote_typed(text));
   }
   return *value * unit;
 }
@@ -147,8 +148,8 @@ Result<Share> ScenarioLine::share(std::string_view text) const {
   return *value;
 }
 
-Result<place::Closeness> ScenarioLine::closeness(std::string_view text) const {
-  const auto value = place::parse_closeness(text);
+Result<model::Closeness> ScenarioLine::closeness(std::string_view text) const {
+  const auto value = model::parse_closeness(text);
   if (!value) return wrong(value.error());
   return *value;
 }
@@ -188,6 +189,13 @@ Result<std::optional<std::uint64_t>> ScenarioLine::cpu_option(std::string_view n
   return std::optional<std::uint64_t>(value->thousandths());
 }
 
+Result<std::optional<Share>> ScenarioLine::share_option(std::string_view name) {
+  const auto text = option(name);
+  if (!text) return std::optional<Share>();
+  DIVVY_TRY(value, share(*text));
+  return std::optional(value);
+}
+
 Result<std::optional<place::Instant>> ScenarioLine::time_option(std::string_view name) {
   const auto text = option(name);
   if (!text) return std::optional<place::Instant>();
@@ -211,6 +219,18 @@ std::vector<std::string> ScenarioLine::list_option(std::string_view name) {
     if (!trim(item).empty()) items.emplace_back(trim(item));
   }
   return items;
+}
+
+Result<std::map<std::string, std::string>> ScenarioLine::label_option(std::string_view name) {
+  std::map<std::string, std::string> labels;
+  for (const std::string& item : list_option(name)) {
+    const std::size_t equals = item.find('=');
+    if (equals == 0 || equals == std::string::npos) {
+      return wrong("{} is no label; write it like labels=pool=train", quote_typed(item));
+    }
+    labels[item.substr(0, equals)] = item.substr(equals + 1);
+  }
+  return labels;
 }
 
 Status ScenarioLine::finish() const {

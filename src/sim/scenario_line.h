@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,7 +10,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
-#include "place/request.h"
+#include "model/where.h"
 #include "place/reserve.h"
 
 namespace divvy::sim {
@@ -50,7 +51,7 @@ class ScenarioLine {
   [[nodiscard]] Result<std::int64_t> whole_number(std::string_view text, std::int64_t least,
                                                   std::int64_t most) const;
   [[nodiscard]] Result<Share> share(std::string_view text) const;
-  [[nodiscard]] Result<place::Closeness> closeness(std::string_view text) const;
+  [[nodiscard]] Result<model::Closeness> closeness(std::string_view text) const;
 
   // --- Options, in any order ---
 
@@ -61,9 +62,12 @@ class ScenarioLine {
   [[nodiscard]] Result<std::optional<Bytes>> bytes_option(std::string_view name);
   // "4" or "0.5" CPUs, in thousandths.
   [[nodiscard]] Result<std::optional<std::uint64_t>> cpu_option(std::string_view name);
+  [[nodiscard]] Result<std::optional<Share>> share_option(std::string_view name);
   [[nodiscard]] Result<std::optional<place::Instant>> time_option(std::string_view name);
   [[nodiscard]] Result<std::optional<bool>> yes_or_no(std::string_view name);
   [[nodiscard]] std::vector<std::string> list_option(std::string_view name);
+  // "pool=train,disk=ssd"
+  [[nodiscard]] Result<std::map<std::string, std::string>> label_option(std::string_view name);
 
   // Nothing is left over.
   [[nodiscard]] Status finish() const;

@@ -1,48 +1,37 @@
 #include "sim/scenario_run.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
-#include <set>
 
 #include "base/text.h"
-#include "place/defrag.h"
 #include "sim/scenario_world.h"
 
 namespace divvy::sim {
 namespace {
+
+using model::JobState;
 
 class Play {
  public:
   Play(const Scenario& scenario, ScenarioWorld& world) : scenario_(scenario), world_(world) {}
 
   Status step(const Step& step) {
-    finish_until(step.at);
-    world_.pass_to(step.at);
     line_ = step.line;
+    if (const auto passed = world_.pass_to(step.at); !passed) return wrong(passed.error());
     if (const auto* expect = std::get_if<Expect>(&step.what)) {
       Checked checked = check_expectation(world_, *expect);
       expectations.push_back({step.line, expect->source, checked.passed, std::move(checked.found)});
       return {};
     }
     DIVVY_CHECK_OK(std::visit([this](const auto& what) { return happen(what); }, step.what));
-    world_.schedule();
+    if (const auto settled = world_.settle(); !settled) return wrong(settled.error());
     return {};
   }
 
-  // Everything that ends by itself until then.
-  void finish_until(place::Instant time) {
-    for (;;) {
-      ScenarioJob* next = nullptr;
-      for (ScenarioJob& job : world_.jobs) {
-        const auto ends = job.ends();
-        if (ends && *ends <= time && (next == nullptr || *ends < *next->ends())) next = &job;
-      }
-      if (next == nullptr) return;
-      world_.pass_to(std::max(world_.now, *next->ends()));
-      world_.end(*next, JobState::kDone);
-      world_.schedule();
-    }
+  // Everything that ends by itself.
+  Status finish() {
+    if (const auto passed = world_.pass_to(place::kNever); !passed) return wrong(passed.error());
+    return {};
   }
 
   std::vector<ExpectationOutcome> expectations;
@@ -54,50 +43,83 @@ class Play {
     return err(ErrorCode::kInvalidArgument, "{}:{}: {}", escape_for_terminal(scenario_.file), line_,
                fmt::format(format, std::forward<Args>(args)...));
   }
+  [[nodiscard]] tl::unexpected<Error> wrong(const Error& error) const {
+    return wrong("{}", error.message);
+  }
 
-  ScenarioJob& job(const std::string& name) { return world_.jobs[world_.index_of(name)]; }
+  [[nodiscard]] const model::Job& job(const std::string& name) const {
+    return world_.job(world_.index_of(name));
+  }
+  [[nodiscard]] model::JobId id(const std::string& name) const {
+    return ScenarioWorld::id_of(world_.index_of(name));
+  }
+  // What the queue said to what somebody asked of it.
+  Status told(Status status) {
+    world_.hear();
+    if (!status) return wrong(status.error());
+    return {};
+  }
 
   Status happen(const Wait&) { return {}; }
   Status happen(const Expect&) { return {}; }
   Status happen(const Submit& submit) {
-    world_.submit(submit);
+    if (const auto taken = world_.submit(submit); !taken) return wrong(taken.error());
     return {};
   }
   Status happen(const Finish& finish) {
-    ScenarioJob& finished = job(finish.job);
-    if (finished.state != JobState::kRunning) {
-      return wrong("job {} is {} and cannot finish; finish it while it runs", finish.job,
-                   to_string(finished.state));
+    const JobState state = job(finish.job).state;
+    if (state != JobState::kRunning) {
+      return wrong("job {} is {} and cannot {}; it can while it runs", finish.job, to_string(state),
+                   finish.well ? "finish" : "fail");
     }
-    world_.end(finished, JobState::kDone);
+    if (finish.well) {
+      world_.end_members(world_.index_of(finish.job), 0, 0);
+    } else {
+      world_.fail_one_member(world_.index_of(finish.job));
+    }
     return {};
   }
   Status happen(const Cancel& cancel) {
-    ScenarioJob& cancelled = job(cancel.job);
-    if (cancelled.ended) return wrong("job {} has ended already", cancel.job);
-    world_.end(cancelled, JobState::kCancelled);
-    return {};
+    if (is_finished(job(cancel.job).state)) {
+      return wrong("job {} has ended already", cancel.job);
+    }
+    return told(world_.queue().cancel(id(cancel.job), job(cancel.job).owner, world_.wall()));
+  }
+  Status happen(const Suspend& suspend) {
+    return told(world_.queue().suspend(id(suspend.job), job(suspend.job).owner, world_.wall()));
+  }
+  Status happen(const Resume& resume) {
+    return told(world_.queue().resume(id(resume.job), job(resume.job).owner, world_.wall()));
   }
   Status happen(const SetPriority& change) {
-    if (job(change.job).ended) return wrong("job {} has ended already", change.job);
-    world_.set_priority(job(change.job), change.priority);
+    if (is_finished(job(change.job).state)) {
+      return wrong("job {} has ended already", change.job);
+    }
+    const auto set = world_.queue().set_priority(id(change.job), change.priority,
+                                                 job(change.job).owner, world_.wall());
+    if (!set) return wrong(set.error());
+    world_.jobs[world_.index_of(change.job)].heard = job(change.job).history.size();
+    world_.say(change.job, "priority", fmt::format("{}", change.priority));
     return {};
   }
   Status happen(const LoseNode& lost) {
-    if (!lost_.emplace(lost.node, lost.reason).second) {
+    jobs::FleetNode& node = world_.fleet_node(lost.node);
+    if (std::exchange(node.lost, true)) {
       return wrong("node {} is lost already; let it return first", lost.node);
     }
+    node.closed = lost.reason;
     world_.say({}, "lost", fmt::format("{}: {}", lost.node, lost.reason));
-    requeue_from(world_.node(lost.node), place::kMaxDevices, "lost with " + lost.node);
-    close_or_open(lost.node);
+    world_.tell_fleet();
     return {};
   }
   Status happen(const ReturnNode& returned) {
-    if (lost_.erase(returned.node) == 0) {
+    jobs::FleetNode& node = world_.fleet_node(returned.node);
+    if (!std::exchange(node.lost, false)) {
       return wrong("node {} is not lost; lose it first", returned.node);
     }
+    node.closed = cordoned_[returned.node];
     world_.say({}, "returned", returned.node);
-    close_or_open(returned.node);
+    world_.tell_fleet();
     return {};
   }
   Status happen(const Cordon& cordon) {
@@ -107,72 +129,47 @@ class Play {
     } else {
       world_.say({}, "cordoned", fmt::format("{}: {}", cordon.node, cordon.reason));
     }
-    close_or_open(cordon.node);
+    jobs::FleetNode& node = world_.fleet_node(cordon.node);
+    if (!node.lost) node.closed = cordon.reason;
+    world_.tell_fleet();
     return {};
   }
   Status happen(const GpuHealth& health) {
-    const place::NodeId node = world_.node(health.node);
+    jobs::FleetGpu& gpu = world_.fleet_node(health.node).gpus[health.gpu];
+    gpu.resting = health.reason;
+    gpu.lost = !health.reason.empty();
     const std::string name = fmt::format("gpu {} of {}", health.gpu, health.node);
-    if (health.reason.empty()) {
-      world_.say({}, "healthy", name);
-    } else {
-      world_.say({}, "unhealthy", fmt::format("{}: {}", name, health.reason));
-      requeue_from(node, health.gpu, "lost with " + name);
-    }
-    world_.cluster.set_unusable(node, health.gpu, health.reason);
+    world_.say({}, gpu.lost ? "unhealthy" : "healthy",
+               gpu.lost ? fmt::format("{}: {}", name, health.reason) : name);
+    world_.tell_fleet();
     return {};
   }
-  Status happen(const DefragFor& defrag);
-
-  // Whoever has a member there goes back into the queue; kMaxDevices stands for the whole node.
-  void requeue_from(place::NodeId node, std::size_t gpu, const std::string& why) {
-    std::set<std::uint64_t> struck;
-    for (const place::HoldingId id : world_.cluster.on(node)) {
-      const place::Holding& holding = world_.cluster.holding(id);
-      const bool there = gpu == place::kMaxDevices || (holding.spot.whole >> gpu & 1) != 0 ||
-                         holding.spot.part_device == static_cast<int>(gpu);
-      if (there) struck.insert(holding.job);
+  Status happen(const DefragFor& defrag) {
+    const auto plan = world_.queue().plan_moves(id(defrag.job), defrag.moves, world_.wall());
+    if (!plan) {
+      return wrong("job {} does not wait for a place, and needs no defragmentation", defrag.job);
     }
-    for (const std::uint64_t number : struck) {
-      world_.requeue(world_.jobs[number - 1], "requeued", why);
+    if (!*plan) {
+      world_.say(defrag.job, "stays", fmt::format("no {} moves make room for it", defrag.moves));
+      return {};
     }
-  }
-
-  void close_or_open(const std::string& name) {
-    std::string reason = cordoned_[name];
-    if (const auto lost = lost_.find(name); lost != lost_.end()) reason = "lost: " + lost->second;
-    world_.cluster.cordon(world_.node(name), std::move(reason));
+    for (const jobs::Move& move : **plan) {
+      if (const auto moved = world_.move(move); !moved) return wrong(moved.error());
+    }
+    return {};
   }
 
   const Scenario& scenario_;
   ScenarioWorld& world_;
-  std::size_t line_ = 0;
-  std::map<std::string, std::string> lost_;
+  std::size_t line_ = 1;
   std::map<std::string, std::string> cordoned_;
 };
 
-Status Play::happen(const DefragFor& defrag) {
-  const ScenarioJob& waiting = job(defrag.job);
-  if (waiting.state != JobState::kWaiting) {
-    return wrong("job {} does not wait, and needs no defragmentation", defrag.job);
-  }
-  const auto request_of = [this](place::HoldingId id) { return &world_.job_of(id).request; };
-  const auto plan =
-      place::plan_defrag(*world_.placer, waiting.request, request_of, {.moves = defrag.moves});
-  if (!plan) {
-    world_.say(defrag.job, "stays", fmt::format("no {} moves make room for it", defrag.moves));
-    return {};
-  }
-  for (const place::Move& move : plan->moves) world_.move(move.holding, move.to);
-  return {};
+place::Instant seconds_of(WallTime time) {
+  return std::chrono::floor<jobs::Seconds>(time).time_since_epoch().count();
 }
 
 }  // namespace
-
-std::string_view to_string(JobState state) {
-  constexpr std::array<std::string_view, 4> kNames{"waiting", "running", "done", "cancelled"};
-  return kNames[static_cast<std::size_t>(state)];
-}
 
 std::size_t ScenarioReport::failed() const {
   return static_cast<std::size_t>(
@@ -181,22 +178,28 @@ std::size_t ScenarioReport::failed() const {
 
 Result<ScenarioReport> run_scenario(const Scenario& scenario,
                                     const std::optional<std::string>& policy) {
-  DIVVY_TRY(world, ScenarioWorld::create(scenario, policy.value_or(scenario.policy)));
+  DIVVY_TRY(world, ScenarioWorld::create(scenario, policy.value_or(scenario.settings.policy)));
   Play play(scenario, *world);
   for (const Step& step : scenario.steps) DIVVY_CHECK_OK(play.step(step));
-  play.finish_until(place::kNever);
+  DIVVY_CHECK_OK(play.finish());
   ScenarioReport report;
   report.file = scenario.file;
-  report.policy = policy.value_or(scenario.policy);
+  report.policy = policy.value_or(scenario.settings.policy);
   report.end = world->now;
-  const double gpus = static_cast<double>(world->cluster.total_share()) / Share::kWhole;
+  double gpus = 0;
+  for (const place::NodeSpec& node : scenario.nodes) {
+    gpus += static_cast<double>(node.devices.size());
+  }
   const double possible = gpus * static_cast<double>(world->now);
   report.gpu_use = possible > 0 ? world->used_gpu_seconds / possible : 0;
   report.timeline = std::move(world->timeline);
   report.expectations = std::move(play.expectations);
-  for (const ScenarioJob& job : world->jobs) {
-    report.jobs.push_back(
-        {job.request.name, job.state, job.submitted, job.started, job.ended, job.starts});
+  for (std::size_t i = 0; i < world->jobs.size(); ++i) {
+    const model::Job& job = world->job(i);
+    std::optional<place::Instant> ended;
+    if (job.ended) ended = seconds_of(*job.ended);
+    report.jobs.push_back({job.spec.name, job.state, seconds_of(job.submitted),
+                           world->jobs[i].started, ended, world->jobs[i].starts});
   }
   return report;
 }

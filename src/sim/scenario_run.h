@@ -1,11 +1,7 @@
-// Plays a scenario through the placement engine: a simple queue, faults, gangs, preemption,
-// reservations and backfill. The queue orders by priority, then by arrival. Deterministic, no
+// Plays a scenario through the queue (jobs/queue.h), which is the one that the daemon runs, on a
+// fleet that is only described. What the queue decides is done at once: a job that is given a place
+// runs, one that is told to stop is gone, after its grace where it has one. Deterministic, no
 // clock: time jumps from event to event. Callable from any thread, one scenario at a time.
-//
-// What the queue does at every event, from the first in the queue on: a request that fits starts;
-// one that has a higher priority than others may evict them; the first that can do neither gets a
-// reservation, and those behind it may start only if they delay nobody. Work that is evicted or
-// whose node or GPU is lost goes back to its place in the queue and starts anew.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "model/job.h"
 #include "place/reserve.h"
 #include "sim/scenario.h"
 
@@ -22,16 +19,13 @@ namespace divvy::sim {
 struct TimelineEntry {
   place::Instant at = 0;
   std::string job;     // empty: it is about a node
-  std::string event;   // "starts", "waits", "ends", "evicted", "lost", "moves", ...
+  std::string event;   // "starts", "waits", "ends", "stops", "queued", "lost", "moves", ...
   std::string detail;  // "on node-a gpu 0,1"
 };
 
-enum class JobState { kWaiting, kRunning, kDone, kCancelled };
-[[nodiscard]] std::string_view to_string(JobState state);
-
 struct ScenarioJobOutcome {
   std::string name;
-  JobState state = JobState::kWaiting;
+  model::JobState state = model::JobState::kQueued;
   place::Instant submitted = 0;
   std::optional<place::Instant> started;  // the last time
   std::optional<place::Instant> ended;
@@ -59,7 +53,8 @@ struct ScenarioReport {
 
 // `policy` is used instead of the scenario's own. Work that ends by itself is followed to its end
 // after the last line. Refused: an unknown policy, an event that makes no sense when it comes (a
-// job that finishes and does not run), each as "FILE:LINE: reason; remedy".
+// job that finishes and does not run, a job that its queue may never hold), each as "FILE:LINE:
+// reason; remedy".
 [[nodiscard]] Result<ScenarioReport> run_scenario(const Scenario& scenario,
                                                   const std::optional<std::string>& policy = {});
 

@@ -1,44 +1,38 @@
-// The cluster and the jobs of a scenario while it is played: what is where, who waits, what was
-// said. scenario_run.cc makes things happen, scenario_queue.cc decides who starts,
+// The queue and the cluster of a scenario while it is played: does at once what the queue decides,
+// ends what is due, and writes down what happened. scenario_run.cc makes things happen,
 // scenario_check.cc looks whether it is as expected. Only they include it.
+//
+// Time is seconds since the beginning, which for the queue are seconds of wall time since 1970.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
-#include "place/placer.h"
-#include "place/reserve.h"
+#include "jobs/queue.h"
 #include "sim/scenario.h"
 #include "sim/scenario_run.h"
 
 namespace divvy::sim {
 
+// What the queue does not know about a job.
 struct ScenarioJob {
-  place::Request request;
+  std::string name;
   std::optional<place::Instant> lasts;
-  std::optional<place::Instant> expected;
-  JobState state = JobState::kWaiting;
-  place::Instant submitted = 0;
-  std::optional<place::Instant> started;
-  std::optional<place::Instant> ended;
+  std::optional<place::Instant> started;  // the last time
   std::uint32_t starts = 0;
-  std::vector<place::HoldingId> holdings;
-  std::vector<std::string> victims;  // of the last start
+  std::vector<std::string> victims;     // of the last start
+  std::vector<std::string> making_way;  // for the next one
   bool moved = false;
-  std::optional<place::Reservation> reservation;
-  std::string held_up;  // why it may not start though it would fit
-  bool told = false;    // that it waits, since it last came into the queue
-
-  [[nodiscard]] std::optional<place::Instant> ends() const {
-    if (state != JobState::kRunning || !lasts) return std::nullopt;
-    return *started + *lasts;
-  }
+  std::optional<place::Instant> due;  // its members end then
+  std::size_t heard = 0;              // lines of its history that were looked at
+  std::uint64_t held_share = 0;       // thousandths of a GPU
 };
 
 class ScenarioWorld {
@@ -48,50 +42,66 @@ class ScenarioWorld {
                                                                      const std::string& policy);
 
   const Scenario& scenario;
-  place::Cluster cluster;
-  std::unique_ptr<place::Placer> placer;
-  std::vector<ScenarioJob>
-      jobs;  // in the order in which they came; job 1 of the cluster is jobs[0]
+  std::vector<ScenarioJob> jobs;  // in the order in which they came; jobs[0] is job 1
   place::Instant now = 0;
   std::vector<TimelineEntry> timeline;
   double used_gpu_seconds = 0;
 
+  [[nodiscard]] jobs::Queue& queue() { return *queue_; }
+  [[nodiscard]] WallTime wall() const { return WallTime(jobs::Seconds(now)); }
   [[nodiscard]] std::size_t index_of(std::string_view job) const {
     return by_name_.at(std::string(job));
   }
-  [[nodiscard]] place::NodeId node(std::string_view name) const { return *cluster.find(name); }
-  [[nodiscard]] ScenarioJob& job_of(place::HoldingId holding) {
-    return jobs[cluster.holding(holding).job - 1];
+  [[nodiscard]] static model::JobId id_of(std::size_t index) { return model::JobId(index + 1); }
+  // What the queue knows about it.
+  [[nodiscard]] const model::Job& job(std::size_t index) const;
+  [[nodiscard]] std::uint32_t node(std::string_view name) const {
+    return nodes_.at(std::string(name));
   }
-  [[nodiscard]] std::vector<place::Spot> spots(const ScenarioJob& job) const;
+  [[nodiscard]] jobs::FleetNode& fleet_node(std::string_view name) {
+    return fleet_.nodes[node(name)];
+  }
+  // The numbers of its GPUs.
+  [[nodiscard]] std::vector<std::uint32_t> gpus_of(const model::JobMember& member) const;
   // "node-a gpu 0,1 and 0.5 of gpu 2", or, of a gang, "node-a x4, node-b x2".
-  [[nodiscard]] std::string describe(const std::vector<place::Spot>& spots) const;
+  [[nodiscard]] std::string describe(std::span<const model::JobMember> members) const;
+  [[nodiscard]] std::string describe(std::span<const place::Spot> spots) const;
 
   void say(std::string job, std::string event, std::string detail);
-  void pass_to(place::Instant time);
 
-  void submit(const Submit& submit);
-  void start(std::size_t index, const std::vector<place::Spot>& spots);
-  // Ends it for good, or puts it back into the queue.
-  void end(ScenarioJob& job, JobState state);
-  void requeue(ScenarioJob& job, std::string event, std::string detail);
-  void set_priority(ScenarioJob& job, std::int32_t priority);
-  void move(place::HoldingId holding, const place::Spot& to);
+  // Everything that happens by itself until then. Refused: it would go on for ever.
+  [[nodiscard]] Status pass_to(place::Instant time);
+  // Lets the queue decide until it has nothing more to say.
+  [[nodiscard]] Status settle();
 
-  // Those who wait, in the order of the queue.
-  [[nodiscard]] std::vector<std::size_t> queue() const;
-  // Starts whoever may.
-  void schedule();
+  [[nodiscard]] Status submit(const Submit& submit);
+  // Its members that live end now: with this exit code, or by a signal.
+  void end_members(std::size_t index, int exit_code, int signal);
+  void fail_one_member(std::size_t index);
+  [[nodiscard]] Status move(const jobs::Move& move);
+  // What its history has more since it was last looked at.
+  void hear();
+  // The fleet was changed.
+  void tell_fleet();
 
  private:
   explicit ScenarioWorld(const Scenario& played) : scenario(played) {}
-  void release(ScenarioJob& job);
-  [[nodiscard]] place::Outlook outlook() const;
-  // Tries to start everybody once; true if somebody was evicted, and the queue is another.
-  [[nodiscard]] bool schedule_once();
-  [[nodiscard]] bool start_by_evicting(std::size_t index, const place::Outlook& outlook);
+  void advance(place::Instant time);
+  void hear(std::size_t index);
+  void follow(const jobs::Start& start);
+  void follow(const jobs::Stop& stop);
+  void end_at(std::size_t index, std::optional<place::Instant> time);
+  void end_due();
+  void tell_who_waits();
 
+  std::unique_ptr<jobs::Queue> queue_;
+  jobs::Fleet fleet_;
   std::unordered_map<std::string, std::size_t> by_name_;
+  std::unordered_map<std::string, std::uint32_t> nodes_;
+  std::unordered_map<std::string, std::uint32_t> gpu_numbers_;  // by UUID
+  std::set<std::pair<place::Instant, std::size_t>> due_;
+  std::set<std::size_t> untold_;  // came into the queue, and it was not said why they wait
+  std::uint64_t held_share_ = 0;
 };
 
 // Whether it is as expected; if not, what is so instead.
@@ -100,7 +110,5 @@ struct Checked {
   std::string found;
 };
 [[nodiscard]] Checked check_expectation(ScenarioWorld& world, const Expect& expect);
-// Why a job waits, in all detail.
-[[nodiscard]] std::string why_it_waits(ScenarioWorld& world, const ScenarioJob& job);
 
 }  // namespace divvy::sim
