@@ -208,8 +208,18 @@ Status Dispatcher::resume(model::JobId job, const std::string& by) {
   return change([&](jobs::Queue& queue, WallTime now) { return queue.resume(job, by, now); });
 }
 
+// What is said of one job is on the disk, as are lists: whoever saw a job end finds it among those
+// that have ended. While the disk refuses, it is said all the same.
 std::optional<model::Job> Dispatcher::find(model::JobId job) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  const auto is_written = [&] {
+    for (const model::JobId changed : queue_->take_changes()) unwritten_.insert(changed);
+    return !unwritten_.contains(job) && !in_writing_.contains(job);
+  };
+  if (parts_.drive == Drive::kThread && !is_written()) {
+    wake();
+    written_.wait(lock, [&] { return stopping_ || !last_write_ || is_written(); });
+  }
   const model::Job* found = queue_->find(job);
   return found == nullptr ? std::nullopt : std::optional(*found);
 }
@@ -342,7 +352,7 @@ bool Dispatcher::write(std::unique_lock<std::mutex>& lock) {
   }
   const std::vector<store::UsageRow> usage = unbooked_;
   const std::uint64_t upto = changes_;
-  unwritten_.clear();
+  in_writing_ = std::exchange(unwritten_, {});
   lock.unlock();
   const Status committed = parts_.database.commit([&](store::Connection& connection) -> Status {
     store::JobTable table(connection);
@@ -359,6 +369,7 @@ bool Dispatcher::write(std::unique_lock<std::mutex>& lock) {
     return {};
   });
   lock.lock();
+  in_writing_.clear();
   last_write_ = committed;
   if (!committed) {
     // Nothing of it is done before it is written: the next round tries again.

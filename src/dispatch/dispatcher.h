@@ -91,7 +91,7 @@ class Dispatcher {
   [[nodiscard]] Status suspend(model::JobId job, const std::string& by);
   [[nodiscard]] Status resume(model::JobId job, const std::string& by);
 
-  // As it is now; nothing when it has ended, or never was: the store knows.
+  // As it is now, and on the disk; nothing when it has ended, or never was: the store knows.
   [[nodiscard]] std::optional<model::Job> find(model::JobId job);
   [[nodiscard]] jobs::WaitReport explain(model::JobId job);
   [[nodiscard]] std::optional<model::Seconds> idle_left(model::JobId job);
@@ -155,6 +155,7 @@ class Dispatcher {
   std::uint64_t changes_written_ = 0;  // of those
   Status last_write_;
   std::set<model::JobId> unwritten_;
+  std::set<model::JobId> in_writing_;  // just now, without the lock
   std::map<model::JobId, std::size_t> steps_told_;    // of its history, as events
   std::vector<jobs::Decision> decided_;               // and not written, or not begun
   std::map<run::MemberKey, model::MemberEnd> ended_;  // whose slice is not free yet
