@@ -71,6 +71,10 @@ Result<std::optional<std::vector<Move>>> Queue::plan_moves(model::JobId job, std
     const Entry& other = *entry(id);
     const model::JobSpec& spec = other.job.spec;
     if (other.job.state != JobState::kRunning || !spec.preemptible || rests(other)) continue;
+    // One that has ended holds its place until the others of its gang have, and cannot be moved.
+    if (std::ranges::any_of(other.job.members, [](const auto& member) { return !!member.end; })) {
+      continue;
+    }
     if (now - *other.job.started < spec.minimum_run) continue;
     movable.emplace(id.value(), request_for(other));
     for (const place::HoldingId holding : other.holdings) {

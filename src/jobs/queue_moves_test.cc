@@ -180,6 +180,23 @@ TEST(Moves, WhoMayNotBeEvictedStays) {
   EXPECT_FALSE(plan->has_value()) << "0.5 and 0.6 do not fit on one GPU";
 }
 
+// A member that has ended holds its place until its gang has, and there is nothing to move.
+TEST(Moves, WhoHasEndedIsNotMoved) {
+  Desk desk({}, fleet(2, 1));
+  const JobId left = desk.submit(on_node(600, "node0"));
+  const JobId right = desk.submit(on_node(600, "node1"));
+  const JobId gang = desk.submit(spec(400, 2));
+  desk.run();
+  desk.end(left);
+  desk.end(right);
+  const JobId whole = desk.submit(spec(1000));
+  desk.run();
+  ASSERT_EQ(desk.state(whole), JobState::kQueued);
+  ASSERT_TRUE(desk.queue().plan_moves(whole, 4, desk.now()).value().has_value());
+  desk.queue().member_ended(gang, 1, 0, {desk.now(), 0, 0, ""}, desk.now());
+  EXPECT_FALSE(desk.queue().plan_moves(whole, 4, desk.now()).value().has_value());
+}
+
 TEST(Reservation, IsShownWhileItStands) {
   Desk desk({}, fleet(1, 1));
   model::JobSpec first = spec(1000);
