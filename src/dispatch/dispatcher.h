@@ -155,7 +155,7 @@ class Dispatcher {
   std::uint64_t changes_written_ = 0;  // of those
   Status last_write_;
   std::set<model::JobId> unwritten_;
-  std::set<model::JobId> in_writing_;  // just now, without the lock
+  std::set<model::JobId> in_writing_;                 // just now, without the lock
   std::map<model::JobId, std::size_t> steps_told_;    // of its history, as events
   std::vector<jobs::Decision> decided_;               // and not written, or not begun
   std::map<run::MemberKey, model::MemberEnd> ended_;  // whose slice is not free yet
