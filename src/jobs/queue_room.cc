@@ -74,7 +74,7 @@ bool Queue::free_quota(const Entry& entry, std::vector<Entry*>& candidates,
 }
 
 // A place for the job when the victims are gone, and more victims where that takes some. Both are
-// taken out of the tree as they are found, so that no queue gives back more than it borrowed.
+// taken out of the tree as they are found, so that nobody is asked who is inside its promise.
 std::optional<std::vector<place::Spot>> Queue::plan_room(const Entry& entry, place::Request request,
                                                          const Round& round,
                                                          std::vector<Entry*> candidates,
