@@ -24,6 +24,8 @@ using namespace std::chrono_literals;
 constexpr int kLookMs = 1000;
 // So many times the length of a pass are for everybody else.
 constexpr int kRest = 4;
+// So long a question waits for the disk.
+constexpr auto kDiskPatience = 2s;
 
 store::EventRow event_of(const model::Job& job, const model::JobStep& step) {
   store::EventRow event;
@@ -209,7 +211,7 @@ Status Dispatcher::resume(model::JobId job, const std::string& by) {
 }
 
 // What is said of one job is on the disk, as are lists: whoever saw a job end finds it among those
-// that have ended. While the disk refuses, it is said all the same.
+// that have ended. While the disk refuses or hangs, it is said all the same.
 std::optional<model::Job> Dispatcher::find(model::JobId job) {
   std::unique_lock lock(mutex_);
   const auto is_written = [&] {
@@ -218,7 +220,8 @@ std::optional<model::Job> Dispatcher::find(model::JobId job) {
   };
   if (parts_.drive == Drive::kThread && !is_written()) {
     wake();
-    written_.wait(lock, [&] { return stopping_ || !last_write_ || is_written(); });
+    written_.wait_for(lock, kDiskPatience,
+                      [&] { return stopping_ || !last_write_ || is_written(); });
   }
   const model::Job* found = queue_->find(job);
   return found == nullptr ? std::nullopt : std::optional(*found);
