@@ -19,6 +19,12 @@ Result<DoorPacket> receive(int socket, std::chrono::milliseconds most) {
   return packet;
 }
 
+// Only these may be answered with the end of what they could not start.
+bool starts_something(const DoorRequest& request) {
+  return std::holds_alternative<ExecRequest>(request) ||
+         std::holds_alternative<CopyRequest>(request);
+}
+
 Error refusal(const DoorAnswer& answer) { return {ErrorCode::kFailedPrecondition, answer.reason}; }
 
 }  // namespace
@@ -33,16 +39,18 @@ Result<DoorVisit::Heard> DoorVisit::ask(const DoorRequest& request, const std::v
   if (text.size() > kMaxDoorMessage) {
     return err(ErrorCode::kOutOfRange, "the request is longer than {} bytes", kMaxDoorMessage);
   }
-  if (!send_at_door(socket_.get(), text, fds)) {
-    return err(ErrorCode::kUnavailable, "the shepherd is gone");
-  }
+  // A shepherd that is gone may have said the last word before.
+  const bool sent = send_at_door(socket_.get(), text, fds);
   for (;;) {
-    DIVVY_TRY(packet, receive(socket_.get(), kPatience));
-    DIVVY_TRY(answer, parse_door_answer(packet.text));
+    auto packet = receive(socket_.get(), sent ? kPatience : std::chrono::milliseconds(0));
+    if (!packet && !sent) return err(ErrorCode::kUnavailable, "the shepherd is gone");
+    if (!packet) return err(std::move(packet).error());
+    DIVVY_TRY(answer, parse_door_answer(packet->text));
     if (answer.kind == DoorAnswer::Kind::kRefused) return err(refusal(answer));
     // What runs already may end at any time, also before a later request is answered.
-    const bool early = answer.kind == DoorAnswer::Kind::kEnded && answer.pid > 0;
-    if (!early) return Heard{std::move(answer), std::move(packet.fds)};
+    const bool early =
+        answer.kind == DoorAnswer::Kind::kEnded && (answer.pid > 0 || !starts_something(request));
+    if (!early) return Heard{std::move(answer), std::move(packet->fds)};
     end_ = std::move(answer);
   }
 }
@@ -81,7 +89,9 @@ Result<DoorVisit::Attached> DoorVisit::attach() {
 }
 
 Status DoorVisit::close_input() {
-  DIVVY_CHECK_OK(ask(CloseInputRequest{}));
+  const auto heard = ask(CloseInputRequest{});
+  // A member that has ended reads no more.
+  if (!heard && !end_) return err(heard.error());
   return {};
 }
 

@@ -201,6 +201,21 @@ TEST_F(Door, LetsTheMembersInputEnd) {
   EXPECT_EQ(output(key(1)), "all\n");
 }
 
+// The last word may be there before anybody asks for anything else.
+TEST_F(Door, TellsTheEndAlsoToWhoeverClosesTheInputAfterIt) {
+  member_.command = {"/bin/sh", "-c", "read go; exit 4"};
+  start(member_);
+  DoorVisit door = visit();
+  auto attached = door.attach();
+  ASSERT_TRUE(attached);
+  ASSERT_EQ(::write(attached->input->get(), "go\n", 3), 3);
+  await_end(key(1));
+  EXPECT_TRUE(door.close_input());
+  const auto end = door.ended(kTestPatience);
+  ASSERT_TRUE(end && *end);
+  EXPECT_EQ((*end)->exit_code, 4);
+}
+
 TEST_F(Door, DropsWhoeverDoesNotRead) {
   member_.command = {"/bin/sh", "-c",
                      "read go; head -c 8000000 /dev/zero; echo; echo done; exec sleep 1000"};
