@@ -240,9 +240,10 @@ TEST_F(JobFeatures, AQueueGetsItsPromiseBackFromThoseWhoBorrowedIt) {
 TEST_F(JobFeatures, AMemberHoldsNothingOfTheDaemons) {
   // Whoever watches has a connection that is open while the member is started.
   Program watcher = start_divvy({"list", "--watch"}, "watch");
-  const auto first = submit({{"name", "first"}, {"command", {"true"}}});
-  ASSERT_TRUE(becomes(first, "succeeded"));
+  const auto first = submit(gated("first", 1));
   ASSERT_TRUE(eventually([&] { return has(watcher.printed(), "first"); }));
+  open_gate("first");
+  ASSERT_TRUE(becomes(first, "succeeded"));
   const std::string file = (folder() / "open").string();
   const auto id = submit({{"command", {"sh", "-c", "ls -m /proc/self/fd > " + file}}});
   ASSERT_TRUE(becomes(id, "succeeded"));
