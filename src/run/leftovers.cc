@@ -24,6 +24,7 @@ using std::chrono::steady_clock;
 constexpr std::chrono::seconds kPatience{5};
 constexpr std::chrono::seconds kPodmanPatience{60};
 constexpr int kPauseMs = 5;
+constexpr int kEmptyLooks = 4;
 
 // True when there was somebody.
 bool kill_marked(const std::string& name) {
@@ -39,12 +40,15 @@ bool kill_marked(const std::string& name) {
   return any;
 }
 
+// A process that is just becoming another program has no mark for that moment: nobody is left only
+// when several looks in a row found nobody.
 Status kill_processes(const Cgroup& group, const std::string& name) {
   const auto until = steady_clock::now() + kPatience;
-  for (;;) {
+  for (int empty = 0;;) {
     const bool grouped = group.kill();
     const bool marked = kill_marked(name);
-    if (!grouped && !marked) return {};
+    empty = grouped || marked ? 0 : empty + 1;
+    if (empty == kEmptyLooks) return {};
     if (steady_clock::now() > until) {
       return err(ErrorCode::kUnavailable, "a process of {} does not die", name);
     }
