@@ -41,6 +41,10 @@ enum class Mode : uint32_t {
 constexpr uint32_t kSliceLatencyClass = 1u << 0;
 constexpr uint32_t kSliceCapped = 1u << 1;
 constexpr uint32_t kSliceMps = 1u << 2;
+// Somebody else waits for this GPU or may be made to: the end of a batch is told as soon as it is
+// known, and a kernel that was never measured has a batch of its own. Not set: nobody would use the
+// GPU sooner, so batches are left open while the program synchronizes.
+constexpr uint32_t kSliceContended = 1u << 3;
 
 struct ControlGpu {
   uint8_t uuid[16];                    // as cuDeviceGetUuid gives it
@@ -130,7 +134,12 @@ struct Lane {
   std::atomic<uint32_t> closed;    // its end is in the stream too
   std::atomic<uint32_t> passed;    // through the gate; written by the GPU
   std::atomic<uint32_t> done;      // finished; written by the GPU
-  uint64_t reserved[5];
+  // Predicted GPU time of everything that was put into this lane since it was made, counted before
+  // each launch, and what that sum was when the last batch (`inserted`) began. Nanoseconds. A batch
+  // that the CPU fills slowly is charged by these, a full one by what the arbiter saw.
+  std::atomic<uint64_t> cost_ns;
+  std::atomic<uint64_t> begun_cost_ns;
+  uint64_t reserved[3];
 };
 static_assert(sizeof(Lane) == 64);
 
