@@ -77,11 +77,6 @@ class Arbiter {
 
   void doorbell();
 
-  // GPU time that was measured there so far, of all tenants together.
-  [[nodiscard]] std::uint64_t used_ns(int gpu) const;
-  // See GpuSchedule::set_pace().
-  void set_pace(int gpu, double pace);
-
   // Looks, decides and moves the gates once. Only with Drive::kCaller.
   void step();
 

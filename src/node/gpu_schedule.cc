@@ -1,6 +1,7 @@
 #include "node/gpu_schedule.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/check.h"
 
@@ -9,13 +10,34 @@ namespace {
 
 // A sleep of the daemon itself must not become a debt of whoever happened to run.
 constexpr std::uint64_t kLongestStepNs = 100'000'000;
-// The cycle is short while gaps were left for more than a tenth of about this long.
-constexpr std::uint64_t kGapMemoryNs = 200'000'000;
-constexpr double kManyGaps = 0.1;
 constexpr std::uint64_t kFirstExcuseNs = 5'000'000;
 constexpr std::uint64_t kLongestExcuseNs = 500'000'000;
+// From an opened gate to the GPU: the hardware's switch between two contexts takes 115 us.
+constexpr std::uint64_t kHandoverNs = 300'000;
+// Who runs for less than this between two pauses is launch-bound: a turn of its own is no use to it.
+constexpr double kShortStretchNs = 1'000'000;
+// What a closed cap regains before it opens is no more than its part of this.
+constexpr double kCapPeriodNs = 40'000'000;
+// A batch cannot be interrupted; so much of one is remembered over a pause.
+constexpr double kLongestDebtNs = 100'000'000;
+// Beyond its burst, a latency-class tenant waits until so much of it has fallen due.
+constexpr double kRegainedNs = 4'000'000;
 
 double part(std::uint32_t share) { return std::max(share, 1u) / 1000.0; }
+
+// What each gets of `whole` who could use that much: equal parts, where nobody gets more than it
+// can use.
+void divide(std::vector<double>& most, double whole) {
+  std::vector<std::size_t> order(most.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, {}, [&](std::size_t i) { return most[i]; });
+  std::size_t left = order.size();
+  for (const std::size_t i : order) {
+    most[i] = std::min(most[i], whole / static_cast<double>(left));
+    whole -= most[i];
+    --left;
+  }
+}
 
 }  // namespace
 
@@ -28,37 +50,72 @@ GpuSchedule::Seat GpuSchedule::add(const SliceTerms& terms) {
   place = {};
   place.used = true;
   place.terms = terms;
-  place.bucket_ns = static_cast<double>(tuning_.cap_burst_ns);
-  place.credit_ns = burst(place);
+  place.bucket_ns = cap_burst(place) / 2;
   place.wanted_at = now_;
+  queue_.add(seat, {.weight = part(terms.share)});
+  renew_terms();
   return seat;
 }
 
 void GpuSchedule::change(Seat seat, const SliceTerms& terms) {
   Place& place = seats_[seat];
   DIVVY_CHECK(place.used, "seat {} is nobody's", seat);
-  if (terms.capped && !place.terms.capped) {
-    place.bucket_ns = static_cast<double>(tuning_.cap_burst_ns);
+  const bool newly_capped = terms.capped && !place.terms.capped;
+  place.terms = terms;
+  if (newly_capped) {
+    place.bucket_ns = cap_burst(place) / 2;
     place.throttled = false;
   }
-  place.terms = terms;
-  place.credit_ns = std::min(place.credit_ns, burst(place));
+  renew_terms();
 }
 
 void GpuSchedule::remove(Seat seat) {
   seats_[seat] = {};
-  if (holder_ == seat) give_turn(kNobody);
+  queue_.remove(seat);
+  renew_terms();
+}
+
+// What one may be ahead of the others, they are behind.
+void GpuSchedule::renew_terms() {
+  double bursts = 0;
+  double longest = 0;
+  for (const Place& place : seats_) {
+    if (!place.used) continue;
+    if (latency(place)) bursts += burst(place);
+    longest = std::max(longest, std::min(place.longest_batch_ns, kLongestDebtNs));
+  }
+  const auto turn = static_cast<double>(tuning_.request_ns);
+  for (Seat i = 0; i < seats_.size(); ++i) {
+    const Place& place = seats_[i];
+    if (!place.used) continue;
+    const bool at_once = latency(place) && !place.exhausted;
+    queue_.change(i, {.weight = part(place.terms.share),
+                      .request_ns =
+                          at_once ? static_cast<double>(tuning_.latency_request_ns) : turn,
+                      .most_ahead_ns = turn + longest + (latency(place) ? burst(place) : 0),
+                      .most_behind_ns = turn + longest + bursts});
+  }
 }
 
 double GpuSchedule::burst(const Place& place) const {
-  return static_cast<double>(tuning_.latency_burst_ns) * part(place.terms.share);
+  return std::max(static_cast<double>(tuning_.burst_ns) * part(place.terms.share),
+                  static_cast<double>(tuning_.least_burst_ns));
+}
+
+double GpuSchedule::cap_burst(const Place& place) const {
+  return std::min(static_cast<double>(tuning_.cap_burst_ns),
+                  kCapPeriodNs * part(place.terms.share));
+}
+
+bool GpuSchedule::latency(const Place& place) const {
+  return place.terms.tenant_class == TenantClass::kLatency;
 }
 
 std::uint32_t GpuSchedule::batch_ns() const {
-  const bool latency = std::any_of(seats_.begin(), seats_.end(), [](const Place& place) {
-    return place.used && place.terms.tenant_class == TenantClass::kLatency;
+  const bool beside = std::any_of(seats_.begin(), seats_.end(), [this](const Place& place) {
+    return place.used && latency(place);
   });
-  return static_cast<std::uint32_t>(latency ? tuning_.batch_beside_latency_ns : tuning_.batch_ns);
+  return static_cast<std::uint32_t>(beside ? tuning_.batch_beside_latency_ns : tuning_.batch_ns);
 }
 
 void GpuSchedule::step(std::uint64_t now_ns, const std::vector<Seen>& seen) {
@@ -66,171 +123,148 @@ void GpuSchedule::step(std::uint64_t now_ns, const std::vector<Seen>& seen) {
               seats_.size());
   const std::uint64_t dt = started_ && now_ns > now_ ? std::min(now_ns - now_, kLongestStepNs) : 0;
   started_ = true;
+  now_before_ = now_;
   now_ = std::max(now_, now_ns);
-  for (std::size_t i = 0; i < seats_.size(); ++i) {
-    Place& place = seats_[i];
-    if (!place.used) continue;
-    if (!seen[i].running || seen[i].finished != place.seen.finished) place.moved_at = now_;
-    place.seen = seen[i];
-    // Between two batches it is at its open gate for a moment; that is no pause.
-    const bool ran = place.runs;
-    place.runs = place.seen.running || (ran && place.seen.waiting && place.gate.open);
-    place.ended = ran && !place.runs;
-    if (place.seen.wants) place.wanted_at = now_;
-    if (!place.seen.starved) place.fed_at = now_;
-  }
-  notice_gaps(dt);
-  for (Place& place : seats_) place.behind_ns = behind_others(place);
+  intake(seen);
   charge(dt);
-  forget_gaps();
   refill(dt);
-  watch_unused_leases(now_, dt);
-  choose_gated(now_);
+  watch_unused_leases(dt);
+  choose_gated();
   admit();
-  choose_open(now_);
-  unstick(now_);
+  if (over_mps()) {
+    choose_open_over_mps();
+  } else {
+    open_in_line();
+  }
+  unstick();
   count_waits();
   choose_next();
 }
 
-// A wait is over when the gate opens. One that ends in any other way (its process died, its cap was
-// taken away) was none for a lease.
-void GpuSchedule::count_waits() {
-  for (Place& place : seats_) {
-    const bool at_gate = place.used && place.gate.gated && place.seen.wants && !place.seen.running;
-    if (at_gate && !place.gate.open) {
-      if (!place.stands_since) place.stands_since = now_;
-    } else {
-      if (place.stands_since && at_gate) place.account.waits.add(now_ - *place.stands_since);
-      place.stands_since.reset();
+void GpuSchedule::intake(const std::vector<Seen>& seen) {
+  for (Seat i = 0; i < seats_.size(); ++i) {
+    Place& place = seats_[i];
+    if (!place.used) continue;
+    const auto ran_ns = static_cast<double>(now_ - place.moved_at);
+    if (!seen[i].running || seen[i].finished != place.work.seen().finished) {
+      const bool longer = ran_ns > place.longest_batch_ns;
+      place.longest_batch_ns = std::max(ran_ns, 0.99 * place.longest_batch_ns);
+      if (longer) renew_terms();
+      place.moved_at = now_;
     }
+    place.work.take(seen[i], place.gate.open);
+    if (seen[i].wants) place.wanted_at = now_;
+    const bool gap = place.work.in_gap();
+    learn_pauses(place, gap);
+    if (seen[i].wants && !gap) place.fed_at = now_;
   }
 }
 
-void GpuSchedule::notice_gaps(std::uint64_t dt) {
-  const bool gap = std::any_of(seats_.begin(), seats_.end(), [](const Place& place) {
-    return place.used && place.gate.gated && place.seen.starved;
-  });
-  const double weight = std::min(1.0, static_cast<double>(dt) / kGapMemoryNs);
-  gaps_ += weight * ((gap ? 1.0 : 0.0) - gaps_);
+// How long it usually has nothing to run, and how long it runs in between.
+void GpuSchedule::learn_pauses(Place& place, bool gap) {
+  const bool back = place.work.seen().wants && !gap && place.fed_at != now_before_;
+  if (!back || place.stretch_ns == 0) return;
+  const double pause = std::min(kLongPauseNs, static_cast<double>(now_ - place.fed_at));
+  place.usual_pause_ns += (pause - place.usual_pause_ns) / 4;
+  place.usual_stretch_ns += (place.stretch_ns - place.usual_stretch_ns) / 4;
+  place.stretch_ns = 0;
 }
 
-// What was seen now is taken to have been so since the last step, but for what ended in between: on
-// average that was half way. A tenant whose batch waits for the CPU is charged only when nobody
-// else could have used the GPU meanwhile.
 void GpuSchedule::charge(std::uint64_t dt) {
-  const auto runs = [](const Place& place) { return place.used && place.gate.gated && place.runs; };
+  const auto passed = static_cast<double>(dt);
+  const auto ahead_of_all = [this](const Place& place) {
+    return place.used && latency(place) && !place.exhausted;
+  };
   // A latency-class tenant that got on the GPU has pushed the others off it in mid-batch.
   const bool pushed = std::any_of(seats_.begin(), seats_.end(), [&](const Place& place) {
-    return runs(place) && place.terms.tenant_class == TenantClass::kLatency && !place.overdrawn;
+    return ahead_of_all(place) && place.work.runs();
   });
-  const auto works = [&](const Place& place) {
-    return runs(place) && !place.seen.starved &&
-           (!pushed || place.terms.tenant_class == TenantClass::kLatency);
-  };
-  auto working = std::count_if(seats_.begin(), seats_.end(), works);
-  const bool all_starved = working == 0;
-  if (all_starved) working = std::count_if(seats_.begin(), seats_.end(), runs);
-  const bool nobody_runs = working == 0;
-  const bool mps = over_mps();
-  const auto part_of = [&](const Place& place) {
-    return mps ? mps_part(place) : 1.0 / static_cast<double>(working);
-  };
-  for (Place& place : seats_) {
+  const auto fed = std::count_if(seats_.begin(), seats_.end(), [](const Place& place) {
+    return place.used && place.work.fed();
+  });
+  std::vector<double> used(seats_.size());
+  for (Seat i = 0; i < seats_.size(); ++i) {
+    const Place& place = seats_[i];
+    if (!place.used || (pushed && !ahead_of_all(place))) continue;
+    used[i] = place.work.most_ns(passed, fed == 0);
+    if (over_mps()) used[i] *= mps_part(place);
+  }
+  if (!over_mps()) divide(used, passed);
+  const double busy = std::accumulate(used.begin(), used.end(), 0.0);
+  for (Seat i = 0; i < seats_.size(); ++i) {
+    Place& place = seats_[i];
     if (!place.used) continue;
-    if (place.seen.wants && !place.seen.running && !place.gate.open) {
+    place.account.used_ns += static_cast<std::uint64_t>(used[i]);
+    used_ns_ += static_cast<std::uint64_t>(used[i]);
+    place.bucket_ns -= used[i];
+    place.stretch_ns += used[i];
+    place.work.run_down(used[i]);
+    const Seen& seen = place.work.seen();
+    if (seen.wants && !seen.running && !place.gate.open) {
       place.account.waited_ns += dt;
       if (place.throttled) place.account.capped_ns += dt;
     }
-    if (nobody_runs && stands_in_the_way(place)) {
-      place.virtual_ns += static_cast<double>(dt) / part(place.terms.share);
-      place.credit_ns -= static_cast<double>(dt);
-    }
-    const bool ended = nobody_runs && place.ended && place.gate.gated;
-    if (!ended && !(all_starved ? runs(place) : works(place))) continue;
-    const double each = static_cast<double>(dt) * (ended ? 0.5 : part_of(place));
-    place.account.used_ns += static_cast<std::uint64_t>(each);
-    used_ns_ += static_cast<std::uint64_t>(each);
-    place.virtual_ns += each / part(place.terms.share);
-    place.bucket_ns -= each * pace_;
-    place.credit_ns -= each;
+    // Over MPS, who runs alone has the whole GPU's turn, whatever part of it it can use.
+    const double turn = over_mps() && busy > 0 ? used[i] / busy * passed : used[i];
+    queue_.serve(i, turn + (stands_in_the_way(place) ? std::max(0.0, passed - busy) : 0));
   }
+  queue_.settle();
 }
 
-// By how much it is behind the least of the others that contend.
-double GpuSchedule::behind_others(const Place& place) const {
-  std::optional<double> least;
-  for (const Place& other : seats_) {
-    if (&other == &place || !other.contends) continue;
-    least = std::min(least.value_or(other.virtual_ns), other.virtual_ns);
-  }
-  return least.has_value() ? *least - place.virtual_ns : 0;
-}
-
-// What others ran in its gaps is no claim to be made good: like an idle time, they save up no more
-// than a cycle. What was owed to it before stays.
-void GpuSchedule::forget_gaps() {
-  for (Place& place : seats_) {
-    if (place.seen.starved) place.gap_at = now_;
-    const bool had_gaps = place.gap_at != 0 && now_ - place.gap_at < tuning_.cycle_ns;
-    if (!place.contends || !had_gaps) continue;
-    const double most = std::max(place.behind_ns, static_cast<double>(tuning_.cycle_ns));
-    place.virtual_ns += std::max(0.0, behind_others(place) - most);
-  }
-}
-
-// Others are kept off the GPU for it, and it does not use it.
+// Others are kept off the GPU for it, and it does not use it. That is charged, but is no GPU time:
+// what tenants say about themselves may be a lie, and none may keep the others off for nothing.
 bool GpuSchedule::stands_in_the_way(const Place& place) const {
-  if (!place.used || !place.keeps_off || !place.gate.open || !place.seen.wants || place.runs) {
-    return false;
-  }
-  // To get from the gate to the GPU takes a moment. The latency class has none free: it comes and
-  // goes at will, and many such moments would be all the time there is.
-  const bool at_will = place.terms.tenant_class == TenantClass::kLatency && !place.overdrawn;
-  return at_will || now_ - place.opened_at > tuning_.handover_ns;
+  if (!place.keeps_off || !place.gate.open) return false;
+  return place.work.runs() || expected_back(place) || now_ - place.opened_at > kHandoverNs;
 }
 
 void GpuSchedule::refill(std::uint64_t dt) {
-  for (Place& place : seats_) {
+  bool changed = false;
+  for (Seat i = 0; i < seats_.size(); ++i) {
+    Place& place = seats_[i];
     if (!place.used) continue;
-    const double gained = static_cast<double>(dt) * part(place.terms.share);
     // Deeper than what it opens with, so that nothing is lost while it waits for its turn.
-    const auto enough = static_cast<double>(tuning_.cap_burst_ns);
-    place.bucket_ns = std::min(place.bucket_ns + gained, 4 * enough);
-    place.credit_ns = std::min(place.credit_ns + gained, burst(place));
-    // Once spent, it takes turns like everybody for a while: an overdrawn tenant that came back at
-    // once would interrupt the others at every request.
-    if (place.credit_ns <= 0) place.overdrawn = true;
-    if (place.credit_ns >= burst(place) / 4) place.overdrawn = false;
-    if (!place.terms.capped) {
+    const double enough = cap_burst(place);
+    place.bucket_ns =
+        std::min(place.bucket_ns + static_cast<double>(dt) * part(place.terms.share), 2 * enough);
+    if (!place.terms.capped || place.bucket_ns >= enough) {
       place.throttled = false;
     } else if (place.bucket_ns <= 0) {
       place.throttled = true;
-    } else if (place.bucket_ns >= enough) {
-      place.throttled = false;
     }
+    const bool before = place.exhausted;
+    const double lag = queue_.lag_ns(i);
+    if (!latency(place) || lag >= std::min(kRegainedNs - burst(place), -burst(place) / 2)) {
+      place.exhausted = false;
+    } else if (lag <= -burst(place)) {
+      place.exhausted = true;
+    }
+    changed = changed || place.exhausted != before;
   }
+  if (changed) renew_terms();
 }
 
 // A tenant that says it has work and does not run although its gate is open (its process lies, its
 // context is broken, its driver hangs) is passed over for a while, longer each time.
-void GpuSchedule::watch_unused_leases(std::uint64_t now, std::uint64_t dt) {
+void GpuSchedule::watch_unused_leases(std::uint64_t dt) {
   for (Place& place : seats_) {
     if (!place.used || !place.gate.gated) continue;
-    if (place.seen.running || !place.seen.wants || !place.gate.open) place.opened_at = now;
-    if (place.seen.running || !place.seen.wants) {
+    const Seen& seen = place.work.seen();
+    if (seen.running || !seen.wants || !place.gate.open) place.opened_at = now_;
+    if (seen.running || !seen.wants) {
       place.stood_ns = 0;
       place.stood_idle_ns = 0;
-      if (place.seen.running) place.excuse_ns = 0;
-      place.has_run = place.has_run || place.seen.running;
+      if (seen.running) place.excuse_ns = 0;
+      place.has_run = place.has_run || seen.running;
       continue;
     }
     if (!place.gate.open) continue;
     const bool others = std::any_of(seats_.begin(), seats_.end(), [&](const Place& other) {
-      return other.used && &other != &place && other.seen.wants;
+      return other.used && &other != &place && other.work.seen().wants;
     });
-    const bool busy = std::any_of(seats_.begin(), seats_.end(),
-                                  [](const Place& other) { return other.seen.running; });
+    const bool busy = std::any_of(seats_.begin(), seats_.end(), [](const Place& other) {
+      return other.used && other.work.seen().running;
+    });
     place.stood_ns += dt;
     // While another's long kernel runs on, it is no fault of this one that it does not: up to a
     // point, or one that says it runs for ever and one that stands for ever would be a wall.
@@ -240,68 +274,66 @@ void GpuSchedule::watch_unused_leases(std::uint64_t now, std::uint64_t dt) {
     if (!others || (!unused && place.stood_ns < tuning_.first_patience_ns)) continue;
     place.has_run = true;
     place.excuse_ns = std::clamp(place.excuse_ns * 2, kFirstExcuseNs, kLongestExcuseNs);
-    place.excused_until = now + place.excuse_ns;
-    place.opened_at = now;
+    place.excused_until = now_ + place.excuse_ns;
+    place.opened_at = now_;
     place.stood_ns = 0;
     place.stood_idle_ns = 0;
   }
 }
 
-// Who comes to contend (again) has saved nothing up while it did not, and owes nothing for what it
-// ran meanwhile that nobody else wanted.
-void GpuSchedule::admit() {
-  for (Place& place : seats_) {
-    const bool contended = place.contends;
-    place.contends = contends(place);
-    if (contended || !place.contends) continue;
-    const auto most = static_cast<double>(tuning_.cycle_ns);
-    place.virtual_ns += std::max(0.0, behind_others(place) - most);
-  }
-}
-
 // Gates cost a little, so whoever has the GPU to itself runs without. At most one tenant does: two
 // without gates would not see each other.
-void GpuSchedule::choose_gated(std::uint64_t now) {
+void GpuSchedule::choose_gated() {
   const bool mps = over_mps();
   for (Place& place : seats_) {
     if (!place.used) continue;
     bool gated = place.terms.capped;
-    bool active = now - place.wanted_at < tuning_.idle_ns || !place.gate.gated;
+    bool beside = false;
+    const bool active = now_ - place.wanted_at < tuning_.idle_ns || !place.gate.gated;
     for (const Place& other : seats_) {
-      if (&other == &place || !other.used || !other.seen.present) continue;
-      const bool latency = other.terms.tenant_class == TenantClass::kLatency ||
-                           place.terms.tenant_class == TenantClass::kLatency;
-      if (mps) {
-        gated = gated || latency;
-        continue;
-      }
-      const bool other_active = now - other.wanted_at < tuning_.idle_ns || !other.gate.gated;
-      gated = gated || latency || other_active || !active;
+      if (&other == &place || !other.used || !other.work.seen().present) continue;
+      const bool either = latency(other) || latency(place);
+      const bool other_active = now_ - other.wanted_at < tuning_.idle_ns || !other.gate.gated;
+      beside = beside || either || (!mps && other_active);
+      gated = gated || either || (!mps && (other_active || !active));
     }
     if (gated && !place.gate.gated) {
-      place.wanted_at = now;
+      place.wanted_at = now_;
       place.has_run = false;
     }
     place.gate.gated = gated;
+    // A launch-bound tenant holds nobody up, and would be held up by telling the end of each step.
+    const bool launch_bound =
+        place.usual_stretch_ns < kShortStretchNs && place.usual_pause_ns < kLongPauseNs / 2;
+    place.gate.contended = beside && !launch_bound;
   }
 }
 
 bool GpuSchedule::stalled(const Place& place) const {
-  return place.seen.running && now_ - place.moved_at >= tuning_.stall_ns;
+  return place.work.seen().running && now_ - place.moved_at >= tuning_.stall_ns;
 }
 
 bool GpuSchedule::contends(const Place& place) const {
-  return place.used && place.gate.gated && place.seen.wants && !place.throttled &&
+  const bool silent = place.work.seen().starved && now_ - place.fed_at >= tuning_.silence_ns;
+  const bool wants = (place.work.seen().wants && !silent) || expected_back(place);
+  return place.used && place.gate.gated && wants && !place.throttled &&
          place.excused_until <= now_ && !stalled(place);
 }
 
-bool GpuSchedule::backlogged(const Place& place) const {
-  return contends(place) && (place.seen.waiting || (place.seen.running && !place.seen.starved));
+// It has the turn, has just run out of work, and usually comes back before anybody else could have
+// used the GPU for long. The turn is kept for it at its own expense: to switch away and back takes
+// longer than such a pause, and what others begin meanwhile runs longer.
+bool GpuSchedule::expected_back(const Place& place) const {
+  const bool has_turn = !line_.empty() && &seats_[line_.front().seat] == &place;
+  const auto idle = static_cast<double>(now_ - place.fed_at);
+  return has_turn && (!place.work.seen().wants || place.work.seen().starved) &&
+         place.usual_pause_ns < 0.1 * place.usual_stretch_ns && idle < 2 * place.usual_pause_ns;
 }
 
-bool GpuSchedule::first_class(const Place& place) const {
-  return place.used && place.gate.gated && !place.throttled &&
-         place.terms.tenant_class == TenantClass::kLatency && !place.overdrawn;
+// One that only waits for its CPU does not keep the others off the GPU for long.
+bool GpuSchedule::urgent(const Place& place) const {
+  return place.contends && latency(place) && !place.exhausted &&
+         now_ - place.fed_at < tuning_.starve_ns;
 }
 
 bool GpuSchedule::over_mps() const {
@@ -312,121 +344,172 @@ bool GpuSchedule::over_mps() const {
 // What part of the GPU a tenant takes up while it runs over MPS: every process of it has its share
 // of the threads, and the latency class has them all.
 double GpuSchedule::mps_part(const Place& place) const {
-  if (place.terms.tenant_class == TenantClass::kLatency) return 1.0;
-  return std::min(1.0, part(place.terms.share) * std::max(place.seen.processes, 1u));
+  if (latency(place)) return 1.0;
+  return std::min(1.0, part(place.terms.share) * std::max(place.work.seen().processes, 1u));
 }
 
-void GpuSchedule::set_open(Place& place, bool open, std::uint64_t now) {
+void GpuSchedule::admit() {
+  for (Seat i = 0; i < seats_.size(); ++i) {
+    Place& place = seats_[i];
+    if (!place.used) continue;
+    const bool before = place.contends;
+    place.contends = contends(place);
+    if (place.contends != before) renew_terms();
+    queue_.set_active(i, place.contends);
+    if (place.contends && !before) place.arrived_at = now_;
+    // Among the latency class a request that is used up goes to the end of the line.
+    if (latency(place) && !place.exhausted && queue_.used_up(i)) {
+      queue_.renew(i);
+      place.arrived_at = now_;
+    }
+  }
+}
+
+void GpuSchedule::set_open(Place& place, bool open) {
   if (open) place.due_since = 0;
   if (open && !place.gate.open) {
-    place.opened_at = now;
-    if (place.seen.wants) ++place.account.leases;
+    place.opened_at = now_;
+    if (place.work.seen().wants) ++place.account.leases;
   }
   place.gate.open = open;
 }
 
-void GpuSchedule::choose_open(std::uint64_t now) {
-  // One that only waits for its CPU does not keep the others off the GPU for long.
-  const auto urgent = [&](const Place& place) {
-    return first_class(place) && contends(place) && now - place.fed_at < tuning_.starve_ns;
-  };
-  for (Place& place : seats_) place.keeps_off = urgent(place);
-  if (std::any_of(seats_.begin(), seats_.end(), urgent)) {
-    for (Place& place : seats_) {
-      if (place.used) set_open(place, !place.gate.gated || first_class(place), now);
-    }
-    return;
+// What others have begun runs to its end before a closed gate opens, unless that takes long: while
+// two run, nobody can tell who has the GPU. The latency class does not wait for those that it
+// interrupts: the hardware goes on with it when they stand.
+bool GpuSchedule::may_open(Place& place) const {
+  if (place.gate.open) return true;
+  if (place.due_since == 0) place.due_since = now_;
+  const bool others_run = std::any_of(seats_.begin(), seats_.end(), [&](const Place& other) {
+    return other.used && &other != &place && other.work.fed() && !stalled(other) &&
+           !(urgent(place) && !urgent(other));
+  });
+  return !others_run || now_ - place.due_since >= tuning_.drain_ns;
+}
+
+// It waits for its CPU, and not only for a moment.
+bool GpuSchedule::lets_others_in(const Place& place) const {
+  return place.work.in_gap() && !expected_back(place) && !urgent(place);
+}
+
+GpuSchedule::Seat GpuSchedule::next_urgent(const std::vector<bool>& rest) const {
+  Seat first = kNobody;
+  for (Seat i = 0; i < seats_.size(); ++i) {
+    if (!rest[i] || !urgent(seats_[i])) continue;
+    if (first == kNobody || seats_[i].arrived_at < seats_[first].arrived_at) first = i;
   }
-  const auto contenders = std::count_if(seats_.begin(), seats_.end(),
-                                        [this](const Place& place) { return contends(place); });
-  const bool backlog = std::any_of(seats_.begin(), seats_.end(),
-                                   [this](const Place& place) { return backlogged(place); });
-  if (contenders >= 2 && backlog && !over_mps()) return take_turns(now);
-  if (contenders == 0) give_turn(kNobody);
-  // There are no turns over MPS, where the latency class has all threads: with its credit spent it
-  // stands until some is back, if others want the GPU.
-  const bool spent_stands = over_mps() && contenders >= 2;
-  for (std::size_t i = 0; i < seats_.size(); ++i) {
+  return first;
+}
+
+// Who has the turn keeps it until its request is used up, unless one that has come since is due
+// earlier.
+GpuSchedule::Seat GpuSchedule::next_turn(std::size_t level, const std::vector<bool>& rest) {
+  while (line_.size() > level && (line_[level].seat >= rest.size() || !rest[line_[level].seat])) {
+    end_turn(level);
+  }
+  const bool held = line_.size() > level;
+  const Seat holder = held ? line_[level].seat : kNobody;
+  const bool used_up = held && queue_.used_up(holder);
+  if (used_up) queue_.renew(holder);
+  const Seat first = queue_.first(rest, holder);
+  if (first == holder || first == kNobody) return holder;
+  const bool interrupts = held && !used_up && seats_[first].arrived_at > line_[level].began &&
+                          queue_.deadline_ns(first) < queue_.deadline_ns(holder);
+  if (held && !used_up && !interrupts) return holder;
+  if (held) end_turn(level);
+  if (queue_.used_up(first)) queue_.renew(first);
+  line_.insert(line_.begin() + static_cast<std::ptrdiff_t>(level), {first, now_});
+  return first;
+}
+
+void GpuSchedule::end_turn(std::size_t level) {
+  if (level == 0) turns_.add(now_ - line_[level].began);
+  line_.erase(line_.begin() + static_cast<std::ptrdiff_t>(level));
+}
+
+void GpuSchedule::open_in_line() {
+  std::vector<bool> rest(seats_.size());
+  for (Seat i = 0; i < seats_.size(); ++i) {
+    seats_[i].keeps_off = false;
+    rest[i] = seats_[i].contends;
+  }
+  const bool anybody = std::ranges::find(rest, true) != rest.end();
+  const bool at_once = next_urgent(rest) != kNobody;
+  std::vector<bool> open(seats_.size());
+  for (std::size_t level = 0;;) {
+    Seat next = next_urgent(rest);
+    if (next == kNobody) next = next_turn(level++, rest);
+    if (next == kNobody) break;
+    rest[next] = false;
+    Place& place = seats_[next];
+    open[next] = may_open(place);
+    if (open[next] && lets_others_in(place)) continue;
+    place.keeps_off = open[next];
+    break;
+  }
+  if (!anybody) {
+    while (!line_.empty()) end_turn(0);
+  }
+  for (Seat i = 0; i < seats_.size(); ++i) {
     Place& place = seats_[i];
     if (!place.used) continue;
-    const bool spent =
-        spent_stands && place.overdrawn && place.terms.tenant_class == TenantClass::kLatency;
-    set_open(place, !place.gate.gated || (!place.throttled && !spent && may_open(place, now)), now);
-    // Who is left alone has the turn, and keeps it for a while when the others come back.
-    if (contenders != 1 || !contends(place)) continue;
-    if (holder_ != i) give_turn(i);
-    if (place.gate.open && !turn_began_.has_value()) turn_began_ = now;
+    // Whoever comes when nobody contends does not wait for us, nor does the next request of the
+    // latency class while none of it is served.
+    const bool ready = !place.throttled &&
+                       (!anybody || (latency(place) && !place.exhausted && !at_once &&
+                                     !place.work.seen().wants));
+    set_open(place, !place.gate.gated || open[i] || ready);
   }
 }
 
-void GpuSchedule::give_turn(std::size_t seat) {
-  if (turn_began_) turns_.add(now_ - *turn_began_);
-  holder_ = seat;
-  turn_began_.reset();
-}
-
-// What others have begun runs to its end before a closed gate opens, unless that takes long:
-// while two run, nobody can tell who has the GPU.
-bool GpuSchedule::may_open(Place& place, std::uint64_t now) const {
-  if (place.gate.open || !place.seen.wants || over_mps()) return true;
-  if (place.due_since == 0) place.due_since = now;
-  const bool others_run = std::any_of(seats_.begin(), seats_.end(), [&](const Place& other) {
-    return other.used && &other != &place && other.seen.running && !other.seen.starved &&
-           !stalled(other);
-  });
-  return !others_run || now - place.due_since >= tuning_.drain_ns;
-}
-
-void GpuSchedule::unstick(std::uint64_t now) {
+void GpuSchedule::choose_open_over_mps() {
+  const auto contenders = std::count_if(seats_.begin(), seats_.end(),
+                                        [](const Place& place) { return place.contends; });
+  const bool at_once = std::any_of(seats_.begin(), seats_.end(),
+                                   [this](const Place& place) { return urgent(place); });
   for (Place& place : seats_) {
-    if (!place.used || place.gate.open || !place.seen.running || !place.seen.held) {
+    if (!place.used) continue;
+    const bool first_class = latency(place) && !place.exhausted;
+    place.keeps_off = at_once && urgent(place);
+    // There are no turns over MPS, where the latency class has all threads: beyond its burst it
+    // stands until some has fallen due, if others want the GPU.
+    const bool spent = latency(place) && place.exhausted && contenders >= 2;
+    const bool open = at_once ? first_class : !spent;
+    set_open(place, !place.gate.gated || (open && !place.throttled));
+  }
+}
+
+// What runs of a closed tenant waits for what stands at its gate: let it through for a moment.
+void GpuSchedule::unstick() {
+  constexpr std::uint64_t kBeyondABatchNs = 1'000'000;
+  constexpr std::uint64_t kPulseNs = 200'000;
+  for (Place& place : seats_) {
+    const Seen& seen = place.work.seen();
+    if (!place.used || place.gate.open || !seen.running || !seen.held) {
       place.stuck_since = 0;
       continue;
     }
-    if (place.stuck_since == 0) place.stuck_since = now;
-    const std::uint64_t patience = batch_ns() + tuning_.unstick_ns;
-    if (now - place.stuck_since < patience) continue;
+    if (place.stuck_since == 0) place.stuck_since = now_;
+    const std::uint64_t patience = batch_ns() + kBeyondABatchNs;
+    if (now_ - place.stuck_since < patience) continue;
     place.gate.open = true;
-    if (now - place.stuck_since >= patience + tuning_.pulse_ns) place.stuck_since = 0;
+    if (now_ - place.stuck_since >= patience + kPulseNs) place.stuck_since = 0;
   }
 }
 
-// The holder goes on until it is ahead of the one that is furthest behind by half a cycle. So a
-// turn is in proportion to the share, and one that had to stop early (it waited for its CPU, or for
-// an answer) is given the rest later.
-void GpuSchedule::take_turns(std::uint64_t now) {
-  std::size_t behind = kNobody;
-  std::uint64_t shares = 0;
-  for (std::size_t i = 0; i < seats_.size(); ++i) {
-    if (contends(seats_[i])) shares += std::max(seats_[i].terms.share, 1u);
-    if (!backlogged(seats_[i])) continue;
-    if (behind == kNobody || seats_[i].virtual_ns < seats_[behind].virtual_ns) behind = i;
+// A wait is over when the gate opens. One that ends in any other way (its process died, its cap was
+// taken away) was none for a lease.
+void GpuSchedule::count_waits() {
+  for (Place& place : seats_) {
+    const Seen& seen = place.work.seen();
+    const bool at_gate = place.used && place.gate.gated && seen.wants && !seen.running;
+    if (at_gate && !place.gate.open) {
+      if (!place.stands_since) place.stands_since = now_;
+    } else {
+      if (place.stands_since && at_gate) place.account.waits.add(now_ - *place.stands_since);
+      place.stands_since.reset();
+    }
   }
-  const double lead = static_cast<double>(cycle_ns()) * 500.0 / static_cast<double>(shares);
-  const auto goes_on = [&](const Place& holder) {
-    // Otherwise one that takes its turn, lets it go and takes it again would leave the others no
-    // more than the moments between.
-    const double turn = static_cast<double>(cycle_ns()) * part(holder.terms.share);
-    const double tenure = std::min(turn / 2, static_cast<double>(tuning_.tenure_ns));
-    const bool young = turn_began_.has_value() && static_cast<double>(now - *turn_began_) < tenure;
-    return backlogged(holder) && (young || holder.virtual_ns <= seats_[behind].virtual_ns + lead);
-  };
-  if (holder_ == kNobody || !goes_on(seats_[holder_])) give_turn(behind);
-  const bool opens = may_open(seats_[holder_], now);
-  seats_[holder_].keeps_off = opens;
-  if (opens && !turn_began_.has_value()) turn_began_ = now;
-  for (std::size_t i = 0; i < seats_.size(); ++i) {
-    Place& place = seats_[i];
-    if (!place.used) continue;
-    // The gate of a latency-class tenant that wants nothing now stays open: its next request does
-    // not wait for us.
-    const bool ready = first_class(place) && !place.seen.wants;
-    set_open(place, !place.gate.gated || (i == holder_ && opens) || ready, now);
-  }
-}
-
-std::uint64_t GpuSchedule::cycle_ns() const {
-  return gaps_ > kManyGaps ? tuning_.short_cycle_ns : tuning_.cycle_ns;
 }
 
 void GpuSchedule::choose_next() {
@@ -437,15 +520,11 @@ void GpuSchedule::choose_next() {
   for (const Place& place : seats_) {
     if (!place.used || !place.gate.gated) continue;
     ++present;
-    wants = wants || place.seen.wants;
-    tight = tight || (place.seen.wants && place.terms.capped) ||
-            place.terms.tenant_class == TenantClass::kLatency;
+    wants = wants || place.work.seen().wants;
+    tight = tight || (place.work.seen().wants && place.terms.capped);
   }
-  const auto contenders = std::count_if(seats_.begin(), seats_.end(), [](const Place& place) {
-    return place.used && place.gate.gated && place.seen.wants;
-  });
   if (wants) {
-    next_in_ns_ = tight || contenders >= 2 ? tuning_.poll_ns : tuning_.calm_poll_ns;
+    next_in_ns_ = tight || present >= 2 ? tuning_.poll_ns : tuning_.calm_poll_ns;
   } else if (present >= 2) {
     // Somebody may soon have been idle for long enough to let another run without gates.
     next_in_ns_ = tuning_.idle_ns / 2;

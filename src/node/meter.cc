@@ -73,15 +73,6 @@ std::optional<Meter::BusyByProcess> Meter::busy_on(const model::GpuUuid& gpu) {
   return result;
 }
 
-std::optional<PowerReading> Meter::power_on(const model::GpuUuid& gpu) {
-  const auto device = devices_.find(gpu);
-  if (device == devices_.end()) return std::nullopt;
-  const auto drawn = library_.power_mw(device->second);
-  const auto limit = library_.power_limit_mw(device->second);
-  if (!drawn || !limit) return std::nullopt;
-  return PowerReading{*drawn / 1000.0, *limit / 1000.0};
-}
-
 void Meter::run() {
   TimePoint next_audit = clock_.now();
   bool was_auditing = false;

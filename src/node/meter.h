@@ -18,7 +18,6 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "model/gpu_uuid.h"
-#include "node/power_pace.h"
 #include "nvml/library.h"
 
 namespace divvy::node {
@@ -49,8 +48,6 @@ class Meter {
 
   // Asks the driver now, on the calling thread. Nothing when it does not tell at all.
   [[nodiscard]] std::optional<UsedByProcess> used_on(const model::GpuUuid& gpu);
-  // What the card draws now and may draw. Asks as used_on() does.
-  [[nodiscard]] std::optional<PowerReading> power_on(const model::GpuUuid& gpu);
   // Thousandths of the GPU in the last second, by process; who is not in it was idle. Asks as
   // used_on() does.
   using BusyByProcess = std::map<pid_t, std::uint32_t>;

@@ -121,21 +121,9 @@ class Registrar::Impl {
   static void note_activity(LiveTenant& tenant, int slice,
                             const std::optional<Meter::BusyByProcess>& busy);
 
-  // Tells the arbiter how fast the GPUs of capped tenants work. On the meter's thread, without the
-  // lock.
-  void follow_pace(const std::map<model::GpuUuid, int>& capped);
-
   // Compares what the driver holds for each process with what the process counts. On the meter's
   // thread; the driver is asked without the lock.
   bool audit();
-
-  // What follow_pace() saw last; only it looks.
-  struct Paced {
-    PaceFilter filter;
-    TimePoint at;
-    std::uint64_t used_ns = 0;
-  };
-  std::map<model::GpuUuid, Paced> paced_;
 
   Parts parts_;
   mutable std::mutex mutex_;

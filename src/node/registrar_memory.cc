@@ -96,25 +96,6 @@ void Registrar::Impl::note_activity(LiveTenant& tenant, int slice,
   (*tenant.control)->gpu[slice].used_share.store(share.value_or(0), std::memory_order_relaxed);
 }
 
-void Registrar::Impl::follow_pace(const std::map<model::GpuUuid, int>& capped) {
-  for (auto paced = paced_.begin(); paced != paced_.end();) {
-    paced = capped.count(paced->first) == 0 ? paced_.erase(paced) : std::next(paced);
-  }
-  for (const auto& [uuid, index] : capped) {
-    const TimePoint now = parts_.clock.now();
-    const std::uint64_t used_ns = parts_.arbiter.used_ns(index);
-    const auto [found, is_new] = paced_.try_emplace(uuid);
-    Paced& paced = found->second;
-    const auto passed_ns = static_cast<double>((now - paced.at).count());
-    if (!is_new && passed_ns > 0) {
-      const double busy = static_cast<double>(used_ns - paced.used_ns) / passed_ns;
-      parts_.arbiter.set_pace(index, paced.filter.update(parts_.meter.power_on(uuid), busy));
-    }
-    paced.at = now;
-    paced.used_ns = used_ns;
-  }
-}
-
 bool Registrar::Impl::audit() {
   struct Watched {
     pid_t pid = 0;
@@ -134,7 +115,6 @@ bool Registrar::Impl::audit() {
     bool ask_busy = false;  // Nobody needs it where all are behind gates
   };
   std::map<model::GpuUuid, Answers> answers;
-  std::map<model::GpuUuid, int> capped;
   {
     const std::lock_guard lock(mutex_);
     for (auto& [id, tenant] : tenants_) {
@@ -155,9 +135,6 @@ bool Registrar::Impl::audit() {
         }
         Answers& wanted = answers[sample.gpu];
         wanted.ask_busy = wanted.ask_busy || !tenant.behind_gates(slice);
-        if (tenant.record.slices[i].kind() == model::ShareKind::kCap) {
-          capped.emplace(sample.gpu, static_cast<int>(tenant.gpus[i].index.value()));
-        }
         samples.push_back(std::move(sample));
       }
     }
@@ -166,8 +143,6 @@ bool Registrar::Impl::audit() {
     answer.used = parts_.meter.used_on(gpu);
     if (answer.ask_busy) answer.busy = parts_.meter.busy_on(gpu);
   }
-
-  follow_pace(capped);
 
   const std::lock_guard lock(mutex_);
   for (const Sample& sample : samples) {
