@@ -1,6 +1,6 @@
 // What libdivvy.so adds to the calls that programs make most, in nanoseconds, on the simulated
-// driver: launches (plain, Ex, graph) and pairs of allocation and free; while the tenant is free,
-// and while its launches are gated.
+// driver: launches (plain, Ex, graph), steps of a few launches and a wait, and pairs of allocation
+// and free; while the tenant is free, and while its launches are gated.
 //
 // The program starts itself again under the library. Each measurement is a block of calls into the
 // driver directly and a block through the library, by turns, so that noise of the machine meets
@@ -196,6 +196,12 @@ void launch(const Calls& calls) {
   calls.cuLaunchKernel(tenant().kernel, 1, 1, 1, 32, 1, 1, 0, tenant().stream, nullptr, nullptr);
 }
 
+// A few launches and a wait for them, as a step of inference: what a cap costs with nobody beside.
+void step(const Calls& calls) {
+  for (int i = 0; i < 4; ++i) launch(calls);
+  calls.cuStreamSynchronize(tenant().stream);
+}
+
 void launch_ex(const Calls& calls) {
   CUlaunchConfig config{};
   config.gridDimX = config.gridDimY = config.gridDimZ = 1;
@@ -223,6 +229,8 @@ BENCHMARK_CAPTURE(compare, launch_free, Mode::kFree, launch)->UseManualTime()->I
 BENCHMARK_CAPTURE(compare, launch_gated, Mode::kGated, launch)
     ->UseManualTime()
     ->Iterations(kBlocks);
+BENCHMARK_CAPTURE(compare, step_free, Mode::kFree, step)->UseManualTime()->Iterations(kBlocks);
+BENCHMARK_CAPTURE(compare, step_gated, Mode::kGated, step)->UseManualTime()->Iterations(kBlocks);
 BENCHMARK_CAPTURE(compare, launch_ex_free, Mode::kFree, launch_ex)
     ->UseManualTime()
     ->Iterations(kBlocks);

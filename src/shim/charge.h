@@ -28,16 +28,16 @@ inline int charged_slice_of(CUdevice device) {
 inline bool account_of(int slice, SliceAccount* found) {
   if (slice < 0) return false;
   const wire::ControlPage* page = control();
-  wire::AccountPage* accounts = account();
-  if (page == nullptr || accounts == nullptr) return false;
-  *found = {&page->gpu[slice], accounts, account_slot(), slice};
+  if (page == nullptr || !account_seat(&found->page, &found->slot)) return false;
+  found->limit = &page->gpu[slice];
+  found->gpu = slice;
   return true;
 }
 
 // Bytes asked of the driver: taken from the slice first, and given back unless keep() is called.
 class Reservation {
  public:
-  Reservation(int slice, uint64_t bytes) : bytes_(bytes) {
+  Reservation(int slice, uint64_t bytes) : slice_(slice), bytes_(bytes) {
     if (!account_of(slice, &account_)) return;
     taken_ = take(account_, bytes) || take_at_last(slice);
     // Small pieces come out of what the driver has already taken.
@@ -50,10 +50,7 @@ class Reservation {
 
   // The slice has no room.
   [[nodiscard]] bool refused() const { return refused_; }
-  void give_back() {
-    if (taken_) uncharge(account_, bytes_);
-    taken_ = false;
-  }
+  void give_back();
   // The driver gave what was asked for.
   void keep() { taken_ = false; }
   [[nodiscard]] uint64_t bytes() const { return bytes_; }
@@ -69,6 +66,7 @@ class Reservation {
   bool take_at_last(int slice);
 
   SliceAccount account_{};
+  int slice_;
   uint64_t bytes_;
   bool taken_ = false;
   bool refused_ = false;
@@ -78,6 +76,11 @@ void charge_slice(int slice, uint64_t bytes);
 inline void uncharge_slice(int slice, uint64_t bytes) {
   SliceAccount found;
   if (bytes != 0 && account_of(slice, &found)) uncharge(found, bytes);
+}
+inline void Reservation::give_back() {
+  // The process may have another slot by now.
+  if (taken_) uncharge_slice(slice_, bytes_);
+  taken_ = false;
 }
 // The account follows a quantity that was `before` and is `now`.
 void recharge_slice(int slice, uint64_t before, uint64_t now);

@@ -74,15 +74,20 @@ CUresult create(CUcontext* out, CUdevice device, Create real) {
     divvy::shim::measure_overhead(slice);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  divvy::shim::gate_context_created(*out, device);
+  divvy::shim::gate_context_created(*out);
   return result;
 }
 
 template <typename Destroy>
 CUresult destroy(CUcontext context, Destroy real) {
   const int slice = standing() == Standing::kTenant ? divvy::shim::slice_of_context(context) : -1;
+  if (slice >= 0) divvy::shim::gate_context_may_go(context);
   const CUresult result = real(context);
-  if (result == CUDA_SUCCESS) gone(context, slice);
+  if (result == CUDA_SUCCESS) {
+    gone(context, slice);
+  } else if (slice >= 0) {
+    divvy::shim::gate_context_stayed(context);
+  }
   return result;
 }
 
@@ -94,29 +99,27 @@ bool primary_lives(CUdevice device) {
           active != 0);
 }
 
-// After a release or a reset: has it taken the context down?
-void primary_may_be_gone(CUdevice device) {
-  if (!known(device) || primary_lives(device)) return;
+// Around a release or a reset, which may take the context down.
+template <typename Real>
+CUresult end_primary(CUdevice device, Real real) {
   CUcontext context = nullptr;
-  {
+  if (known(device)) {
     const Locked locked;
     context = g_primary[device];
+  }
+  if (context == nullptr) return real(device);
+  divvy::shim::gate_context_may_go(context);
+  const CUresult result = real(device);
+  if (result != CUDA_SUCCESS || primary_lives(device)) {
+    divvy::shim::gate_context_stayed(context);
+    return result;
+  }
+  {
+    const Locked locked;
+    if (g_primary[device] != context) return result;
     g_primary[device] = nullptr;
   }
-  if (context != nullptr) gone(context, charged_slice_of(device));
-}
-
-template <typename Release>
-CUresult release_primary(CUdevice device, Release real) {
-  const CUresult result = real(device);
-  if (result == CUDA_SUCCESS) primary_may_be_gone(device);
-  return result;
-}
-
-template <typename Reset>
-CUresult reset_primary(CUdevice device, Reset real) {
-  const CUresult result = real(device);
-  if (result == CUDA_SUCCESS) primary_may_be_gone(device);
+  gone(context, charged_slice_of(device));
   return result;
 }
 
@@ -154,25 +157,25 @@ DIVVY_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) 
     divvy::shim::measure_overhead(slice);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  divvy::shim::gate_context_created(*out, device);
+  divvy::shim::gate_context_created(*out);
   return result;
 }
 
 DIVVY_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
   DIVVY_NEED(cuDevicePrimaryCtxRelease);
-  return release_primary(device, g_cuda.cuDevicePrimaryCtxRelease);
+  return end_primary(device, g_cuda.cuDevicePrimaryCtxRelease);
 }
 DIVVY_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
   DIVVY_NEED(cuDevicePrimaryCtxRelease_v2);
-  return release_primary(device, g_cuda.cuDevicePrimaryCtxRelease_v2);
+  return end_primary(device, g_cuda.cuDevicePrimaryCtxRelease_v2);
 }
 DIVVY_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice device) {
   DIVVY_NEED(cuDevicePrimaryCtxReset);
-  return reset_primary(device, g_cuda.cuDevicePrimaryCtxReset);
+  return end_primary(device, g_cuda.cuDevicePrimaryCtxReset);
 }
 DIVVY_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
   DIVVY_NEED(cuDevicePrimaryCtxReset_v2);
-  return reset_primary(device, g_cuda.cuDevicePrimaryCtxReset_v2);
+  return end_primary(device, g_cuda.cuDevicePrimaryCtxReset_v2);
 }
 
 DIVVY_EXPORT CUresult cuCtxCreate(CUcontext* out, unsigned int flags, CUdevice device) {

@@ -8,15 +8,19 @@ struct CostEntry {
   std::atomic<uint64_t> key;  // 0: empty
   std::atomic<uint32_t> ns;   // 0: not sampled yet
   std::atomic<uint32_t> uses;
+  std::atomic<uint32_t> begun;    // samples
+  std::atomic<uint32_t> learned;  // samples that have come back
 };
 
 namespace {
 
 constexpr uint32_t kEntries = 8192;  // a power of two
 constexpr int kProbes = 16;
-// Sampled: the first uses, then every so many.
 constexpr uint32_t kFirstSamples = 4;
 constexpr uint32_t kSampleEvery = 1024;
+// Of a running mean: the first samples count alike, then each new one for an eighth.
+constexpr uint32_t kMeanOver = 8;
+constexpr uint64_t kOutlier = 4;  // times the estimate
 
 CostEntry g_costs[kEntries];
 
@@ -45,18 +49,35 @@ uint32_t predicted_ns(const CostEntry* entry) {
   return ns == 0 ? kUnknownCostNs : ns;
 }
 
+bool is_measured(const CostEntry* entry) {
+  return entry != nullptr && entry->ns.load(std::memory_order_relaxed) != 0;
+}
+
 bool wants_sample(CostEntry* entry) {
   if (entry == nullptr) return false;
   const uint32_t uses = entry->uses.fetch_add(1, std::memory_order_relaxed);
-  return uses < kFirstSamples || uses % kSampleEvery == 0;
+  return uses != 0 &&
+         (entry->begun.load(std::memory_order_relaxed) < kFirstSamples || uses % kSampleEvery == 0);
 }
+
+void sample_begun(CostEntry* entry) { entry->begun.fetch_add(1, std::memory_order_relaxed); }
+void sample_dropped(CostEntry* entry) { entry->begun.fetch_sub(1, std::memory_order_relaxed); }
 
 void learn(CostEntry* entry, uint64_t measured_ns) {
   const uint64_t capped = measured_ns > 4'000'000'000u ? 4'000'000'000u : measured_ns;
   const uint64_t measured = capped < 500 ? 500 : capped;
   const uint64_t known = entry->ns.load(std::memory_order_relaxed);
-  const uint64_t next = known == 0 || measured < known ? measured : known + (measured - known) / 8;
-  entry->ns.store(static_cast<uint32_t>(next), std::memory_order_relaxed);
+  const uint32_t before = entry->learned.fetch_add(1, std::memory_order_relaxed);
+  uint64_t next = measured;
+  if (known != 0) {
+    const bool outlier = measured > kOutlier * known;
+    const int64_t sample = static_cast<int64_t>(outlier ? kOutlier * known : measured);
+    const int64_t weight = (before < kMeanOver ? before + 1 : kMeanOver) * (outlier ? 2 : 1);
+    const int64_t mean = static_cast<int64_t>(known);
+    next = static_cast<uint64_t>(mean + (sample - mean) / weight);
+  }
+  entry->ns.store(static_cast<uint32_t>(next > 4'000'000'000u ? 4'000'000'000u : next),
+                  std::memory_order_relaxed);
 }
 
 uint64_t kernel_key(const void* function, uint64_t blocks) {

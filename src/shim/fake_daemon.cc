@@ -73,8 +73,7 @@ FakeDaemon::FakeDaemon(std::string path, const std::vector<Slice>& slices)
     : path_(std::move(path)) {
   control_ =
       static_cast<wire::ControlPage*>(make_page("control", wire::kControlBytes, &control_fd_));
-  account_ =
-      static_cast<wire::AccountPage*>(make_page("account", wire::kAccountBytes, &account_fd_));
+  start_account();
   control_->magic = wire::kControlMagic;
   control_->version = wire::kPagesVersion;
   control_->tenant = 1;
@@ -86,8 +85,6 @@ FakeDaemon::FakeDaemon(std::string path, const std::vector<Slice>& slices)
     control_->gpu[i].share = 1000;
     control_->gpu[i].minor = static_cast<uint32_t>(i);
   }
-  account_->magic = wire::kAccountMagic;
-  account_->version = wire::kPagesVersion;
 
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -107,10 +104,23 @@ FakeDaemon::~FakeDaemon() {
   close(listener_);
   unlink(path_.c_str());
   munmap(control_, wire::kControlBytes);
-  munmap(account_, wire::kAccountBytes);
+  for (wire::AccountPage* page : old_accounts_) munmap(page, wire::kAccountBytes);
+  for (const auto& [fd, process] : silent_) close(fd);
   close(control_fd_);
   close(account_fd_);
 }
+
+void FakeDaemon::start_account() {
+  if (account_fd_ >= 0) close(account_fd_);
+  auto* page =
+      static_cast<wire::AccountPage*>(make_page("account", wire::kAccountBytes, &account_fd_));
+  page->magic = wire::kAccountMagic;
+  page->version = wire::kPagesVersion;
+  account_ = page;
+  old_accounts_.push_back(page);
+}
+
+void FakeDaemon::forget_everybody() { need(write(stop_[1], "f", 1) == 1); }
 
 void FakeDaemon::measure_with(Meter meter) {
   const std::lock_guard lock(mutex_);
@@ -134,7 +144,7 @@ int FakeDaemon::registered() const {
 
 uint64_t FakeDaemon::bytes_in_use(int gpu) const {
   uint64_t sum = control_->gpu[gpu].uncounted_bytes;
-  for (const wire::AccountSlot& slot : account_->slot) {
+  for (const wire::AccountSlot& slot : account_.load()->slot) {
     sum += slot.gpu[gpu].used + slot.gpu[gpu].pending;
   }
   return sum;
@@ -145,8 +155,18 @@ void FakeDaemon::serve() {
   for (;;) {
     std::vector<pollfd> waiting = {{stop_[0], POLLIN, 0}, {listener_, POLLIN, 0}};
     for (const auto& [fd, process] : processes) waiting.push_back({fd, POLLIN, 0});
+    for (const auto& [fd, process] : silent_) waiting.push_back({fd, POLLIN, 0});
     if (poll(waiting.data(), waiting.size(), -1) < 0) continue;
-    if (waiting[0].revents != 0) break;
+    if (waiting[0].revents != 0) {
+      char order = 0;
+      if (read(stop_[0], &order, 1) <= 0) break;
+      for (const auto& [fd, process] : processes) close(fd);
+      for (const auto& [fd, process] : silent_) close(fd);
+      processes.clear();
+      silent_.clear();
+      start_account();
+      continue;
+    }
     if (waiting[1].revents != 0) {
       const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
       if (fd >= 0) processes[fd] = {};
@@ -154,9 +174,15 @@ void FakeDaemon::serve() {
     for (size_t i = 2; i < waiting.size(); ++i) {
       if (waiting[i].revents == 0) continue;
       const int fd = waiting[i].fd;
-      if (answer(fd, processes[fd])) continue;
-      drop(processes[fd]);
-      processes.erase(fd);
+      if (const auto gone = silent_.find(fd); gone != silent_.end()) {
+        drop(gone->second);
+        silent_.erase(gone);
+      } else if (!processes.contains(fd) || answer(fd, processes[fd])) {
+        continue;
+      } else {
+        hung_up(processes[fd]);
+        processes.erase(fd);
+      }
       close(fd);
     }
   }
@@ -177,7 +203,7 @@ bool FakeDaemon::answer(int fd, Process& process) {
       process.pid = who.pid;
       wire::Hello hello{};
       memcpy(&hello, data, std::min(static_cast<size_t>(got), sizeof hello));
-      welcome(fd, process, hello.version, static_cast<size_t>(got));
+      welcome(fd, process, hello, static_cast<size_t>(got));
       return process.known;
     }
     case wire::Kind::kMeasure: {
@@ -203,14 +229,21 @@ bool FakeDaemon::answer(int fd, Process& process) {
   }
 }
 
-void FakeDaemon::welcome(int fd, Process& process, uint32_t version, size_t hello_bytes) {
+void FakeDaemon::welcome(int fd, Process& process, const wire::Hello& hello, size_t hello_bytes) {
   wire::Welcome reply{};
   reply.header = {static_cast<uint32_t>(wire::Kind::kWelcome), sizeof reply};
+  wire::AccountPage& account = *account_.load();
+  const bool returns = hello.generation != 0;
   {
     const std::lock_guard lock(mutex_);
     reply.version = newest_;
     reply.refusal = static_cast<uint32_t>(refusal_);
-    const bool understood = version <= newest_ && hello_bytes == wire::hello_bytes(version);
+    const bool understood =
+        hello.version <= newest_ && hello_bytes == wire::hello_bytes(hello.version);
+    const bool known = !returns || (hello.slot < wire::kMaxProcesses &&
+                                    account.slot[hello.slot].generation == hello.generation &&
+                                    account.slot[hello.slot].pid == process.pid);
+    if (!known) reply.refusal = static_cast<uint32_t>(wire::Refusal::kMalformed);
     if (!understood) reply.refusal = static_cast<uint32_t>(wire::Refusal::kVersion);
     if (reply.refusal == 0) ++registered_;
   }
@@ -218,12 +251,22 @@ void FakeDaemon::welcome(int fd, Process& process, uint32_t version, size_t hell
     send_with(fd, &reply, sizeof reply, nullptr, 0);
     return;
   }
-  uint32_t slot = 0;
-  while ((account_->slot[slot].generation & 1U) != 0) ++slot;
-  need(slot < wire::kMaxProcesses);
-  reply.generation = ++account_->slot[slot].generation;
-  account_->slot[slot].pid = process.pid;
-  if (account_->slot_high <= slot) account_->slot_high = slot + 1;
+  std::erase_if(silent_, [&](const auto& entry) {
+    if (entry.second.pid != process.pid) return false;
+    if (!returns) drop(entry.second);
+    close(entry.first);
+    return true;
+  });
+  uint32_t slot = hello.slot;
+  if (!returns) {
+    slot = 0;
+    while ((account.slot[slot].generation & 1U) != 0) ++slot;
+    need(slot < wire::kMaxProcesses);
+    ++account.slot[slot].generation;
+  }
+  reply.generation = account.slot[slot].generation;
+  account.slot[slot].pid = process.pid;
+  if (account.slot_high <= slot) account.slot_high = slot + 1;
   reply.slot = slot;
   process.slot = slot;
   process.known = true;
@@ -231,9 +274,20 @@ void FakeDaemon::welcome(int fd, Process& process, uint32_t version, size_t hell
   send_with(fd, &reply, sizeof reply, fds, 2);
 }
 
+void FakeDaemon::hung_up(const Process& process) {
+  if (!process.known) return;
+  const int life = static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0));
+  pollfd gone = {life, POLLIN, 0};
+  if (life < 0 || poll(&gone, 1, 0) != 0) {
+    if (life >= 0) close(life);
+    return drop(process);
+  }
+  silent_[life] = process;
+}
+
 void FakeDaemon::drop(const Process& process) {
   if (!process.known) return;
-  wire::AccountSlot& slot = account_->slot[process.slot];
+  wire::AccountSlot& slot = account_.load()->slot[process.slot];
   for (wire::AccountCell& cell : slot.gpu) {
     cell.used = 0;
     cell.pending = 0;

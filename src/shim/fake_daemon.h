@@ -3,11 +3,12 @@
 //
 // It answers on a thread of its own from start to destruction; the other functions may be called
 // meanwhile, from the test's thread. Processes are told apart by their pid, and a slot is cleared
-// when its process's connection closes, as the real daemon does.
+// when its process is gone or registers as a new one, as the real daemon does.
 #pragma once
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -37,7 +38,7 @@ class FakeDaemon {
 
   const std::string& path() const { return path_; }
   wire::ControlPage& control() { return *control_; }
-  wire::AccountPage& account() { return *account_; }
+  wire::AccountPage& account() { return *account_.load(); }
 
   // Answers Measure, on the daemon's thread; without it nobody knows.
   using Meter = std::function<bool(pid_t pid, uint32_t gpu, uint64_t* bytes)>;
@@ -47,6 +48,10 @@ class FakeDaemon {
 
   // Is a daemon of an older Divvy, which knows the messages up to this version.
   void speak_up_to(uint32_t version);
+
+  // Is restarted and knows nothing of the processes: nobody came back in time. Their account page
+  // is no more, and who comes back to it is refused.
+  void forget_everybody();
 
   // What all processes use, as the shim sums it.
   uint64_t bytes_in_use(int gpu) const;
@@ -62,8 +67,10 @@ class FakeDaemon {
 
   void serve();
   bool answer(int fd, Process& process);
-  void welcome(int fd, Process& process, uint32_t version, size_t hello_bytes);
+  void welcome(int fd, Process& process, const wire::Hello& hello, size_t hello_bytes);
+  void hung_up(const Process& process);
   void drop(const Process& process);
+  void start_account();
 
   std::string path_;
   int listener_ = -1;
@@ -71,7 +78,9 @@ class FakeDaemon {
   int control_fd_ = -1;
   int account_fd_ = -1;
   wire::ControlPage* control_ = nullptr;
-  wire::AccountPage* account_ = nullptr;
+  std::atomic<wire::AccountPage*> account_ = nullptr;
+  std::vector<wire::AccountPage*> old_accounts_;
+  std::map<int, Process> silent_;  // by pidfd: alive, and not connected
   mutable std::mutex mutex_;
   Meter meter_;
   wire::Refusal refusal_ = wire::Refusal::kNone;

@@ -1,5 +1,5 @@
-// A context that can be gated: the pages as its GPU sees them, and the timing events that launches
-// are sampled with. For gate.cc; any thread.
+// A context that can be gated: the pages as its GPU sees them, and the samples of its launches. For
+// gate.cc and lane_table.cc; any thread.
 #pragma once
 
 #include <stdint.h>
@@ -7,53 +7,59 @@
 #include <atomic>
 
 #include "abi/cuda.h"
-#include "shim/cost.h"
+#include "shim/sample.h"
 #include "wire/pages.h"
 
 namespace divvy::shim {
 
-// One launch between two timing events.
-struct Sample {
-  enum State : uint32_t { kFree, kTaken, kInFlight };
-  std::atomic<uint32_t> state = kFree;
-  CUevent begin = nullptr;
-  CUevent end = nullptr;
-  CostEntry* entry = nullptr;
-};
-
-constexpr int kSamples = 32;
+struct GatedLane;
 
 struct GateContext {
   std::atomic<CUcontext> context = nullptr;  // null: unused
   int slice = 0;
-  bool usable = false;             // pages are registered and the driver takes memory operations
-  std::atomic<uint64_t> gate = 0;  // device address of the slice's gate
-  uint64_t lanes = 0;              // device address of the lanes page
+  bool usable = false;              // pages are registered and the driver takes memory operations
+  std::atomic<uint64_t> gate = 0;   // device address of the slice's gate
+  std::atomic<uint64_t> lanes = 0;  // device address of `page`; 0 while that is replaced
+  std::atomic<wire::LanesPage*> page = nullptr;
   void* lanes_mapping = nullptr;
-  Sample sample[kSamples] = {};
+  uint32_t pages = 0;  // which pages those addresses are of: a count of changes
+  // The program is about to destroy it, or may be: nobody but the program's own calls may use it.
+  std::atomic<bool> leaving = false;
+  // The legacy stream and blocking streams wait for each other.
+  std::atomic<GatedLane*> open_legacy = nullptr;  // its lane while it has an open batch
+  std::atomic<int> open_blocking = 0;             // open batches of blocking streams
+  SamplePool samples;
 };
 
 // The record of a context, or null. `make`: register it if it is not known yet.
 GateContext* find_gate_context(CUcontext context, bool make);
 
-// A sample to bracket a launch of this kind with, or null when none is free or due.
-Sample* take_sample(GateContext& context, CostEntry* entry);
-// Learns from the samples that the GPU has finished.
-void collect_samples(GateContext& context);
+// The lanes page that the context writes to and its address there; 0 when it has none just now.
+uint64_t page_of(const GateContext& context, wire::LanesPage** page);
 
-void drop_gate_context(CUcontext context);
-void renew_gate_addresses();
+// Before a call that may destroy the context, and when it did not. From the first on, whoever walks
+// all contexts or lanes leaves this one alone.
+void gate_context_leaves(GateContext& context);
+void gate_context_stays(GateContext& context);
+// It is gone.
+void drop_gate_context(GateContext& context);
+
+// There is another control page, or another lanes page: every context gets their addresses.
+void renew_page_addresses(bool lanes_too);
 void gate_contexts_forget_after_fork();
 
-// A short lock for what happens rarely; the launch path takes none of these.
-class SpinLock {
+// Makes a context current for as long as this lives, unless it is.
+class Current {
  public:
-  void lock();
-  bool try_lock() { return !held_.exchange(true, std::memory_order_acquire); }
-  void unlock() { held_.store(false, std::memory_order_release); }
+  explicit Current(CUcontext context);
+  ~Current();
+  explicit operator bool() const { return good_; }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
 
  private:
-  std::atomic<bool> held_{false};
+  bool pushed_ = false;
+  bool good_ = false;
 };
 
 }  // namespace divvy::shim

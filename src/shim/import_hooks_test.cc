@@ -1,64 +1,30 @@
 // Imported memory counts. The driver is a handful of functions here, because the simulated one has
 // no external memory.
 #include <gtest/gtest.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <memory>
-#include <string>
 
-#include "shim/fake_daemon.h"
+#include "shim/joined_tenant.h"
 #include "shim/overhead.h"
 #include "shim/real.h"
-#include "shim/session.h"
 
 namespace divvy::shim {
 namespace {
 
 constexpr uint64_t kGiB = 1U << 30U;
-constexpr uint8_t kUuid[16] = {1, 2, 3};
 
 std::atomic<uint64_t> g_held_by_driver{0};
 std::atomic<bool> g_measured{true};
 
-// Joins once: a process is one tenant's for good.
-FakeDaemon& daemon() {
-  static FakeDaemon* made = [] {
-    FakeDaemon::Slice slice{};
-    memcpy(slice.uuid, kUuid, sizeof kUuid);
-    slice.memory_limit = 4 * kGiB;
-    auto* fake = new FakeDaemon(
-        ::testing::TempDir() + "import-" + std::to_string(getpid()) + ".sock", {slice});
-    fake->measure_with([](pid_t, uint32_t, uint64_t* bytes) {
-      *bytes = g_held_by_driver;
-      return g_measured.load();
-    });
-    setenv("DIVVY_SOCKET", fake->path().c_str(), 1);
-    return fake;
-  }();
-  return *made;
-}
-
 class ImportTest : public ::testing::Test {
  protected:
   ImportTest() {
-    daemon();
+    joined_tenant().measure_with([](pid_t, uint32_t, uint64_t* bytes) {
+      *bytes = g_held_by_driver;
+      return g_measured.load();
+    });
     g_measured = true;
     g_held_by_driver = 0;
-    g_cuda.cuCtxGetDevice = [](CUdevice* device) {
-      *device = 0;
-      return CUDA_SUCCESS;
-    };
-    g_cuda.cuDeviceGetCount = [](int* count) {
-      *count = 1;
-      return CUDA_SUCCESS;
-    };
-    g_cuda.cuDeviceGetUuid_v2 = [](CUuuid* uuid, CUdevice) {
-      memcpy(uuid, kUuid, sizeof kUuid);
-      return CUDA_SUCCESS;
-    };
     g_cuda.cuPointerGetAttribute = [](void* value, CUpointer_attribute, CUdeviceptr) {
       *static_cast<int*>(value) = 0;
       return CUDA_SUCCESS;
@@ -79,10 +45,8 @@ class ImportTest : public ::testing::Test {
       return CUDA_SUCCESS;
     };
     g_cuda.cuIpcCloseMemHandle = [](CUdeviceptr) { return CUDA_SUCCESS; };
-    EXPECT_EQ(join(), Standing::kTenant);
-    devices_known();
   }
-  static uint64_t in_use() { return daemon().bytes_in_use(0); }
+  static uint64_t in_use() { return joined_tenant().bytes_in_use(0); }
 };
 
 TEST_F(ImportTest, CountsImportsOfExternalMemoryWhole) {

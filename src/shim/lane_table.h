@@ -8,38 +8,55 @@
 
 #include "abi/cuda.h"
 #include "shim/gate_context.h"
+#include "shim/spin_lock.h"
 #include "wire/pages.h"
 
 namespace divvy::shim {
 
-// A lane as this process keeps it, beside what it shares (wire::Lane).
+// A lane as this process keeps it, beside what it shares (wire::Lane). What is not atomic belongs
+// to whoever holds `busy`.
 struct GatedLane {
   SpinLock busy;  // held from before a launch until after it; others only try
   std::atomic<uint64_t> key = 0;
-  wire::Lane* lane = nullptr;
-  GateContext* context = nullptr;
+  std::atomic<wire::Lane*> lane = nullptr;
+  uint64_t address = 0;  // of `lane`, as the GPU has it
+  std::atomic<GateContext*> context = nullptr;
   // Never the null stream: CU_STREAM_LEGACY or CU_STREAM_PER_THREAD instead.
-  CUstream stream = nullptr;
-  uint32_t batch = 0;  // number of the last batch begun
+  std::atomic<CUstream> stream = nullptr;
+  std::atomic<bool> blocking = false;  // waits for the legacy stream, and that for it
+  std::atomic<uint64_t> thread = 0;    // of a per-thread stream
+  uint32_t batch = 0;                  // number of the last batch begun
   std::atomic<bool> open = false;
+  // Somebody who could not have the lane wants its batch closed before anything else goes in.
+  std::atomic<bool> close_asked = false;
+  bool unmeasured = false;             // a kernel that was never measured is alone in the batch
   uint64_t filled_ns = 0;              // predicted cost of the open batch so far
   std::atomic<uint32_t> launches = 0;  // for the watcher, which sees silence in it
-  uint32_t launches_seen = 0;
+  uint32_t launches_seen = 0;          // by the watcher, like the next
+  uint32_t silent_looks = 0;
+
+  [[nodiscard]] bool is_legacy() const { return stream.load() == CU_STREAM_LEGACY; }
+  [[nodiscard]] bool is_per_thread() const { return stream.load() == CU_STREAM_PER_THREAD; }
 };
 
-// The stream's lane, made if need be; null when it cannot be gated.
-GatedLane* lane_of(CUstream stream, bool per_thread);
+// The stream's lane with `busy` held, made if need be; null when it cannot be gated.
+GatedLane* hold_lane(CUstream stream, bool per_thread);
 // The same, never made.
+GatedLane* hold_existing_lane(CUstream stream, bool per_thread);
+// Without `busy`: it may be another stream's in a moment.
 GatedLane* existing_lane(CUstream stream, bool per_thread);
 
-// The stream is about to be gone; the caller holds `busy` and has closed its last batch.
+// With `busy` held: the stream is about to be gone and its last batch is closed.
 void retire_lane(GatedLane& lane);
-// The context is gone: nothing of its lanes will happen any more.
-void free_lanes_of(const GateContext& context);
+// With `busy` held: its context is gone, nothing of it will happen any more.
+void free_lane(GatedLane& lane);
 
 // For whoever walks all lanes: [0, lane_high()).
 int lane_high();
 GatedLane& lane_at(int index);
+
+// Number of the calling thread, which has lanes of its own for per-thread streams.
+uint64_t this_thread();
 
 void lanes_forget_after_fork();
 

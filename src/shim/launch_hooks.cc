@@ -36,10 +36,10 @@ CUresult waited(CUresult result) {
 }
 
 template <typename Real, typename... Arguments>
-CUresult begin_capture(Real real, Arguments... arguments) {
-  divvy::shim::before_capture();
-  const CUresult result = real(arguments...);
-  if (result != CUDA_SUCCESS) divvy::shim::capture_failed_or_ended();
+CUresult begin_capture(CUstream stream, bool per_thread, Real real, Arguments... arguments) {
+  divvy::shim::BeginCapture capture(stream, per_thread);
+  const CUresult result = real(stream, arguments...);
+  if (result == CUDA_SUCCESS) capture.begun();
   return result;
 }
 
@@ -90,25 +90,25 @@ CUresult begin_capture(Real real, Arguments... arguments) {
   }                                                                                                \
   DIVVY_EXPORT CUresult cuStreamBeginCapture##suffix(CUstream stream) {                            \
     DIVVY_NEED(cuStreamBeginCapture##suffix);                                                      \
-    return begin_capture(g_cuda.cuStreamBeginCapture##suffix, stream);                             \
+    return begin_capture(stream, per_thread, g_cuda.cuStreamBeginCapture##suffix);                 \
   }                                                                                                \
   DIVVY_EXPORT CUresult cuStreamBeginCapture_v2##suffix(CUstream stream,                           \
                                                         CUstreamCaptureMode mode) {                \
     DIVVY_NEED(cuStreamBeginCapture_v2##suffix);                                                   \
-    return begin_capture(g_cuda.cuStreamBeginCapture_v2##suffix, stream, mode);                    \
+    return begin_capture(stream, per_thread, g_cuda.cuStreamBeginCapture_v2##suffix, mode);        \
   }                                                                                                \
   DIVVY_EXPORT CUresult cuStreamBeginCaptureToGraph##suffix(                                       \
       CUstream stream, CUgraph graph, const CUgraphNode* nodes, const CUgraphEdgeData* edges,      \
       size_t count, CUstreamCaptureMode mode) {                                                    \
     DIVVY_NEED(cuStreamBeginCaptureToGraph##suffix);                                               \
-    return begin_capture(g_cuda.cuStreamBeginCaptureToGraph##suffix, stream, graph, nodes, edges,  \
-                         count, mode);                                                             \
+    return begin_capture(stream, per_thread, g_cuda.cuStreamBeginCaptureToGraph##suffix, graph,    \
+                         nodes, edges, count, mode);                                               \
   }                                                                                                \
   DIVVY_EXPORT CUresult cuStreamEndCapture##suffix(CUstream stream, CUgraph* graph) {              \
     DIVVY_NEED(cuStreamEndCapture##suffix);                                                        \
     const CUresult result = g_cuda.cuStreamEndCapture##suffix(stream, graph);                      \
     /* On any other stream than the one it began on, the capture goes on. */                       \
-    if (result != CUDA_ERROR_ILLEGAL_STATE) divvy::shim::capture_failed_or_ended();                \
+    if (result != CUDA_ERROR_ILLEGAL_STATE) divvy::shim::capture_ended();                          \
     return result;                                                                                 \
   }                                                                                                \
   DIVVY_EXPORT CUresult cuStreamSynchronize##suffix(CUstream stream) {                             \

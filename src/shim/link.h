@@ -1,5 +1,5 @@
-// What the gates need of the session beyond session.h: the descriptors behind the pages, the
-// socket, and joining again after the daemon was restarted. For gate.cc and watcher.cc.
+// What the gates need of the session beyond session.h: the lanes page, the socket, and joining
+// again after the daemon was restarted. For gate.cc and watcher.cc.
 #pragma once
 
 #include "shim/session.h"
@@ -7,13 +7,12 @@
 namespace divvy::shim {
 
 wire::LanesPage* lanes();
-int lanes_fd();
-int control_fd();
+// -1 when there is none, or the program has closed it.
 int session_socket();
 
-// One try to register again; the old socket is closed. Control page and descriptor are new when it
-// answers true.
-bool rejoin();
+// One try to register again; the old socket is closed. The control page is another one when it
+// answers true, and the lanes page too if it says so.
+bool rejoin(bool* lanes_replaced);
 
 // Tells a sleeping daemon that there is work. One system call; not for every launch.
 void ring_doorbell();

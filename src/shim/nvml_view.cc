@@ -40,15 +40,16 @@ nvmlReturn_t handle_of_slice(int slice, nvmlDevice_t* device) {
 }
 
 bool is_tenants_process(unsigned int* pid) {
-  const wire::AccountPage* page = account();
-  if (page == nullptr) return false;
+  wire::AccountPage* page = nullptr;
+  int own_slot = 0;
+  if (!account_seat(&page, &own_slot)) return false;
   uint32_t slots = page->slot_high.load();
   if (slots > wire::kMaxProcesses) slots = wire::kMaxProcesses;
   for (uint32_t i = 0; i < slots; ++i) {
     const wire::AccountSlot& slot = page->slot[i];
     if ((slot.generation.load() & 1U) == 0) continue;
     if (slot.pid.load() != static_cast<int32_t>(*pid)) continue;
-    if (static_cast<int>(i) == account_slot()) *pid = static_cast<unsigned int>(getpid());
+    if (static_cast<int>(i) == own_slot) *pid = static_cast<unsigned int>(getpid());
     return true;
   }
   return false;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,7 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "shim/deadline.h"
 #include "shim/link.h"
+#include "shim/own_fd.h"
 #include "shim/real.h"
 #include "wire/messages.h"
 
@@ -27,6 +30,7 @@ constexpr int kMaxDevices = 64;
 // How long cuInit waits for a daemon that is just being restarted.
 constexpr int kJoinPatienceMs = 5000;
 constexpr int kAnswerPatienceMs = 2000;
+constexpr timespec kBetweenTries = {0, 20'000'000};
 
 constexpr int kAddSeals = 1033;  // F_ADD_SEALS, which headers older than the kernel lack
 constexpr int kSealSeal = 1;
@@ -37,33 +41,41 @@ struct Session {
   pthread_mutex_t lock;  // joining, and one question to the daemon at a time
   std::atomic<Standing> standing;
   std::atomic<const wire::ControlPage*> control;
-  std::atomic<wire::AccountPage*> account;
+  // The account page and, in the low bits, the slot in it: they change together. 0 while the
+  // process moves to another.
+  std::atomic<uintptr_t> seat;
   std::atomic<wire::LanesPage*> lanes;
-  std::atomic<int> socket;
-  int control_fd;
-  int account_fd;
-  int lanes_fd;
-  uint32_t slot;
+  OwnFd socket;
+  OwnFd account_fd;  // for the next daemon, like the lanes page
+  OwnFd lanes_fd;
   uint32_t generation;
   uint32_t serial;
+  bool lanes_replaced;
   std::atomic<int8_t> slice_of_device[kMaxDevices];  // slice + 1; 0: none
   bool fork_handler;
 };
 
-Session g_session = {.lock = PTHREAD_MUTEX_INITIALIZER,
-                     .standing = Standing::kUnknown,
-                     .control = nullptr,
-                     .account = nullptr,
-                     .lanes = nullptr,
-                     .socket = -1,
-                     .control_fd = -1,
-                     .account_fd = -1,
-                     .lanes_fd = -1,
-                     .slot = 0,
-                     .generation = 0,
-                     .serial = 0,
-                     .slice_of_device = {},
-                     .fork_handler = false};
+constinit Session g_session = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                               .standing = Standing::kUnknown,
+                               .control = nullptr,
+                               .seat = 0,
+                               .lanes = nullptr,
+                               .socket = {},
+                               .account_fd = {},
+                               .lanes_fd = {},
+                               .generation = 0,
+                               .serial = 0,
+                               .lanes_replaced = false,
+                               .slice_of_device = {},
+                               .fork_handler = false};
+
+static_assert(wire::kMaxProcesses <= 4096, "a slot fits below a page's address");
+
+uintptr_t seat_at(void* page, uint32_t slot) { return reinterpret_cast<uintptr_t>(page) | slot; }
+wire::AccountPage* page_of(uintptr_t seat) {
+  return reinterpret_cast<wire::AccountPage*>(seat & ~uintptr_t{4095});
+}
+uint32_t slot_of(uintptr_t seat) { return static_cast<uint32_t>(seat & 4095); }
 
 class Locked {
  public:
@@ -76,15 +88,13 @@ class Locked {
 // A child has its parent's pages but is another process: it holds nothing and registers anew, if it
 // ever uses CUDA. Its copy of the socket must not keep the parent's open.
 void forget_after_fork() {
-  const int socket = g_session.socket.exchange(-1);
-  if (socket >= 0) close(socket);
-  for (int* fd : {&g_session.control_fd, &g_session.account_fd, &g_session.lanes_fd}) {
-    if (*fd >= 0) close(*fd);
-    *fd = -1;
-  }
+  g_session.socket.close();
+  g_session.account_fd.close();
+  g_session.lanes_fd.close();
   g_session.control.store(nullptr);
-  g_session.account.store(nullptr);
+  g_session.seat.store(0);
   g_session.lanes.store(nullptr);
+  g_session.lanes_replaced = false;
   g_session.generation = 0;
   g_session.standing.store(Standing::kUnknown);
   memset(&g_session.lock, 0, sizeof g_session.lock);
@@ -96,8 +106,10 @@ void close_fd(int* fd) {
   *fd = -1;
 }
 
+// A page whose descriptor was closed by the program cannot be shown to anybody any more; another
+// takes its place.
 bool make_lanes() {
-  if (g_session.lanes.load() != nullptr) return true;
+  if (g_session.lanes.load() != nullptr && !g_session.lanes_fd.lost()) return true;
   const int fd = static_cast<int>(syscall(SYS_memfd_create, "divvy-lanes", 3u));  // cloexec, seals
   if (fd < 0) return false;
   void* page = MAP_FAILED;
@@ -112,8 +124,8 @@ bool make_lanes() {
   auto* lanes = static_cast<wire::LanesPage*>(page);
   lanes->magic = wire::kLanesMagic;
   lanes->version = wire::kPagesVersion;
-  g_session.lanes_fd = fd;
-  g_session.lanes.store(lanes);
+  g_session.lanes_fd.take(fd);
+  g_session.lanes_replaced = g_session.lanes.exchange(lanes) != nullptr;
   return true;
 }
 
@@ -123,7 +135,8 @@ int connect_to(const char* path) {
   address.sun_family = AF_UNIX;
   if (strlen(path) >= sizeof address.sun_path) return -1;
   strcpy(address.sun_path, path);
-  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  // Blocking, it would wait for ever for a daemon that is stopped and whose queue is full.
+  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return -1;
   if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
     close(fd);
@@ -132,11 +145,11 @@ int connect_to(const char* path) {
   return fd;
 }
 
-bool readable(int fd, int patience_ms) {
+bool readable(int fd, const Deadline& deadline) {
   pollfd wait = {fd, POLLIN, 0};
   int got;
   do {
-    got = poll(&wait, 1, patience_ms);
+    got = poll(&wait, 1, deadline.left_ms());
   } while (got < 0 && errno == EINTR);
   return got > 0 && (wait.revents & POLLIN) != 0;
 }
@@ -148,14 +161,14 @@ bool send_hello(int fd, uint32_t version) {
   hello.header = {static_cast<uint32_t>(wire::Kind::kHello), bytes};
   hello.version = version;
   hello.pid = static_cast<int32_t>(getpid());
-  hello.slot = g_session.slot;
+  hello.slot = slot_of(g_session.seat.load());
   hello.generation = g_session.generation;
   const char* name = program_invocation_short_name;
   if (name != nullptr) strncpy(hello.program, name, sizeof hello.program - 1);
   strncpy(hello.release, DIVVY_VERSION, sizeof hello.release - 1);
 
-  const int fds[2] = {g_session.lanes_fd, g_session.account_fd};
-  const int count = g_session.generation != 0 && g_session.account_fd >= 0 ? 2 : 1;
+  const int fds[2] = {g_session.lanes_fd.get(), g_session.account_fd.get()};
+  const int count = g_session.generation != 0 ? 2 : 1;
   alignas(cmsghdr) char space[CMSG_SPACE(sizeof fds)];
   memset(space, 0, sizeof space);
   iovec data = {&hello, bytes};
@@ -193,13 +206,26 @@ bool receive_welcome(int fd, wire::Welcome* welcome, int (&fds)[2]) {
          welcome->header.kind == static_cast<uint32_t>(wire::Kind::kWelcome);
 }
 
+// The process has another slot, in another account page if the daemon has forgotten the old one:
+// what it holds is counted there from now on. While its seat is 0 nobody counts (session.h).
+void move_in(wire::AccountPage* page, uint32_t slot, const wire::AccountSlot* held) {
+  for (int gpu = 0; held != nullptr && gpu < wire::kMaxGpus; ++gpu) {
+    wire::AccountCell& cell = page->slot[slot].gpu[gpu];
+    cell.used.fetch_add(held->gpu[gpu].used.load());
+    cell.peak.store(held->gpu[gpu].peak.load());
+    cell.refused.store(held->gpu[gpu].refused.load());
+  }
+  g_session.seat.store(seat_at(page, slot));
+}
+
 // One try to register through an open socket, in `version`. Where the daemon does not speak it,
-// `version` becomes the daemon's. Under the lock.
-Standing introduce(int fd, uint32_t* version) {
+// `version` becomes the daemon's. `held`: what this process has counted in a slot that it is not
+// coming back to. Under the lock.
+Standing introduce(int fd, uint32_t* version, const Deadline& deadline,
+                   const wire::AccountSlot* held) {
   wire::Welcome welcome;
   int fds[2];
-  if (!send_hello(fd, *version) || !readable(fd, kAnswerPatienceMs) ||
-      !receive_welcome(fd, &welcome, fds)) {
+  if (!send_hello(fd, *version) || !readable(fd, deadline) || !receive_welcome(fd, &welcome, fds)) {
     return Standing::kUnreachable;
   }
   if (welcome.refusal == static_cast<uint32_t>(wire::Refusal::kVersion)) *version = welcome.version;
@@ -210,50 +236,86 @@ Standing introduce(int fd, uint32_t* version) {
     return Standing::kRefused;
   }
   void* control = mmap(nullptr, wire::kControlBytes, PROT_READ, MAP_SHARED, fds[0], 0);
-  if (control == MAP_FAILED) return Standing::kRefused;
-  // After a restart the account page is the one that this process sent along; mapping it again
-  // would be another address for what is in use.
-  if (g_session.account.load() == nullptr) {
-    void* account =
-        mmap(nullptr, wire::kAccountBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
-    if (account == MAP_FAILED) return Standing::kRefused;
-    g_session.account.store(static_cast<wire::AccountPage*>(account));
-    g_session.account_fd = fds[1];
-  } else {
-    close(fds[1]);
+  close_fd(&fds[0]);
+  // One that came back has the account page that it sent along, at the address that is in use.
+  const bool came_back = g_session.generation != 0;
+  void* account =
+      came_back ? page_of(g_session.seat.load())
+                : mmap(nullptr, wire::kAccountBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
+  if (control == MAP_FAILED || account == MAP_FAILED) {
+    close_fd(&fds[1]);
+    return Standing::kRefused;
   }
-  g_session.slot = welcome.slot;
+  if (came_back) {
+    close_fd(&fds[1]);
+  } else {
+    g_session.account_fd.take(fds[1]);
+    move_in(static_cast<wire::AccountPage*>(account), welcome.slot, held);
+  }
   g_session.generation = welcome.generation;
-  close_fd(&g_session.control_fd);
-  g_session.control_fd = fds[0];
   g_session.control.store(static_cast<const wire::ControlPage*>(control));
-  g_session.socket.store(fd);
+  g_session.socket.take(fd);
   return Standing::kTenant;
 }
 
-Standing try_to_join(const char* path) {
+Standing try_to_join(const char* path, const Deadline& deadline,
+                     const wire::AccountSlot* held = nullptr) {
   // A daemon that is older than this library says which version it speaks, and hangs up.
   for (uint32_t version = wire::kWireVersion;;) {
     const int fd = connect_to(path);
     if (fd < 0) return Standing::kUnreachable;
     const uint32_t said = version;
-    const Standing answer = introduce(fd, &version);
+    const Standing answer = introduce(fd, &version, deadline, held);
     if (answer == Standing::kTenant) return answer;
     close(fd);
     if (version >= said || version < wire::kOldestWireVersion) return answer;
   }
 }
 
+// Registers as if for the first time, with what the process holds.
+Standing join_anew(const char* path, const Deadline& deadline) {
+  // Nobody shall wait for a daemon that is not there.
+  const int probe = connect_to(path);
+  if (probe < 0) return Standing::kUnreachable;
+  close(probe);
+  const uintptr_t seat = g_session.seat.exchange(0);
+  // Whoever counts at this moment is through in an instant.
+  nanosleep(&kBetweenTries, nullptr);
+  const uint32_t generation = g_session.generation;
+  g_session.generation = 0;
+  // A copy: the daemon clears the old slot when it sees that the process has another.
+  static wire::AccountSlot held;
+  for (int gpu = 0; gpu < wire::kMaxGpus; ++gpu) {
+    const wire::AccountCell& cell = page_of(seat)->slot[slot_of(seat)].gpu[gpu];
+    held.gpu[gpu].used.store(cell.used.load());
+    held.gpu[gpu].peak.store(cell.peak.load());
+    held.gpu[gpu].refused.store(cell.refused.load());
+  }
+  const Standing answer = try_to_join(path, deadline, &held);
+  if (answer != Standing::kTenant) {
+    g_session.generation = generation;
+    g_session.seat.store(seat);
+  }
+  return answer;
+}
+
 }  // namespace
 
 Standing standing() { return g_session.standing.load(std::memory_order_acquire); }
 const wire::ControlPage* control() { return g_session.control.load(std::memory_order_acquire); }
-wire::AccountPage* account() { return g_session.account.load(std::memory_order_acquire); }
+bool account_seat(wire::AccountPage** page, int* slot) {
+  uintptr_t seat = g_session.seat.load(std::memory_order_acquire);
+  while (__builtin_expect(seat == 0, false)) {
+    if (control() == nullptr) return false;
+    sched_yield();
+    seat = g_session.seat.load(std::memory_order_acquire);
+  }
+  *page = page_of(seat);
+  *slot = static_cast<int>(slot_of(seat));
+  return true;
+}
 wire::LanesPage* lanes() { return g_session.lanes.load(std::memory_order_acquire); }
-int account_slot() { return static_cast<int>(g_session.slot); }
-int lanes_fd() { return g_session.lanes_fd; }
-int control_fd() { return g_session.control_fd; }
-int session_socket() { return g_session.socket.load(std::memory_order_acquire); }
+int session_socket() { return g_session.socket.get(); }
 
 Standing join() {
   const Standing known = standing();
@@ -269,24 +331,32 @@ Standing join() {
     if (!g_session.fork_handler) {
       g_session.fork_handler = __register_atfork(nullptr, nullptr, forget_after_fork, nullptr) == 0;
     }
-    for (int waited_ms = 0; make_lanes() && waited_ms < kJoinPatienceMs; waited_ms += 20) {
-      answer = try_to_join(path);
+    for (const Deadline deadline(kJoinPatienceMs); make_lanes() && !deadline.over();) {
+      answer = try_to_join(path, deadline);
       if (answer != Standing::kUnreachable) break;
-      const timespec pause = {0, 20'000'000};
-      nanosleep(&pause, nullptr);
+      nanosleep(&kBetweenTries, nullptr);
     }
   }
   g_session.standing.store(answer, std::memory_order_release);
   return answer;
 }
 
-bool rejoin() {
+bool rejoin(bool* lanes_replaced) {
   const char* path = getenv(wire::kSocketVariable);
   if (path == nullptr) return false;
   const Locked locked;
-  const int old = g_session.socket.exchange(-1);
-  if (old >= 0) close(old);
-  return try_to_join(path) == Standing::kTenant;
+  g_session.socket.close();
+  const Deadline deadline(kAnswerPatienceMs);
+  if (!make_lanes()) return false;
+  Standing answer = Standing::kRefused;
+  if (!g_session.account_fd.lost()) answer = try_to_join(path, deadline);
+  // It cannot come back to its slot, or the daemon knows nothing of it any more: it was stopped for
+  // longer than the daemon waits after a restart.
+  if (answer == Standing::kRefused) answer = join_anew(path, deadline);
+  if (answer != Standing::kTenant) return false;
+  *lanes_replaced = g_session.lanes_replaced;
+  g_session.lanes_replaced = false;
+  return true;
 }
 
 void devices_known() {
@@ -327,17 +397,19 @@ int slice_of_context(CUcontext context) {
 
 bool measure(int slice, uint64_t* bytes) {
   const Locked locked;
-  const int fd = g_session.socket.load();
+  const int fd = session_socket();
   if (fd < 0 || slice < 0) return false;
+  const Deadline deadline(kAnswerPatienceMs);
   wire::Measure question;
   question.header = {static_cast<uint32_t>(wire::Kind::kMeasure), sizeof question};
   question.gpu = static_cast<uint32_t>(slice);
   question.serial = ++g_session.serial;
-  if (send(fd, &question, sizeof question, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof question)) {
+  if (send(fd, &question, sizeof question, MSG_NOSIGNAL | MSG_DONTWAIT) !=
+      static_cast<ssize_t>(sizeof question)) {
     return false;
   }
   // An answer to an earlier question that was given up may still come first.
-  for (int tries = 0; tries < 4 && readable(fd, kAnswerPatienceMs); ++tries) {
+  while (readable(fd, deadline)) {
     wire::Measured answer;
     const ssize_t got = recv(fd, &answer, sizeof answer, MSG_DONTWAIT);
     if (got != static_cast<ssize_t>(sizeof answer)) return false;

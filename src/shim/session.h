@@ -15,7 +15,7 @@ namespace divvy::shim {
 enum class Standing : uint32_t {
   kUnknown = 0,  // join() was not called yet
   kNoTenant,     // not started under Divvy: pass everything through
-  kTenant,       // control() and account() are valid
+  kTenant,       // control() and account_seat() are valid
   kRefused,      // the daemon said no (too many processes, tenant ended, versions)
   kUnreachable,  // the socket is named but nobody answers, for some seconds
 };
@@ -24,11 +24,13 @@ enum class Standing : uint32_t {
 Standing join();
 Standing standing();
 
-// Never null when standing() is kTenant. After the daemon was restarted the control page is another
+// Not null when standing() is kTenant. After the daemon was restarted the control page is another
 // one, so the pointer is asked for anew each time; the old page stays mapped.
 const wire::ControlPage* control();
-wire::AccountPage* account();
-int account_slot();
+// This process's slot and the page that it is in. False when there is none: no tenant, or a child
+// that has not joined. Waits while the process moves to another slot, which it does when a daemon
+// has forgotten it.
+bool account_seat(wire::AccountPage** page, int* slot);
 
 // After the real cuInit succeeded: learns which CUDA device is which slice. Idempotent.
 void devices_known();

@@ -4,7 +4,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -330,6 +332,153 @@ TEST(TenantProcess, AForkedChildRegistersAnew) {
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+}
+
+// --- Daemons that do not answer, and programs that do not know of our descriptors ---
+
+// A socket that somebody listens at and nobody answers, as that of a daemon that is stopped.
+class SilentSocket {
+ public:
+  // `room`: connections that it takes before it is full.
+  explicit SilentSocket(int room) : path_(::testing::TempDir() + "silent-XXXXXX") {
+    close(mkstemp(path_.data()));
+    unlink(path_.c_str());
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    memcpy(address.sun_path, path_.c_str(), path_.size());
+    const auto* where = reinterpret_cast<const sockaddr*>(&address);
+    sockets_.push_back(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(bind(sockets_[0], where, sizeof address), 0);
+    EXPECT_EQ(listen(sockets_[0], room), 0);
+    for (bool full = room > 0; !full;) {
+      sockets_.push_back(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      full = connect(sockets_.back(), where, sizeof address) != 0;
+    }
+  }
+  ~SilentSocket() {
+    for (const int each : sockets_) close(each);
+    unlink(path_.c_str());
+  }
+  SilentSocket(const SilentSocket&) = delete;
+  SilentSocket& operator=(const SilentSocket&) = delete;
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  std::vector<int> sockets_;
+};
+
+void init_beside_silence(int room) {
+  if (inside_tenant()) {
+    EXPECT_EQ(Cuda().cuInit(0), CUDA_ERROR_SYSTEM_NOT_READY);
+    return;
+  }
+  const SilentSocket socket(room);
+  run_as_tenant({.limits = {kLimit}, .environment = {{"DIVVY_SOCKET", socket.path()}}});
+}
+
+TEST(TenantProcess, InitEndsBesideADaemonThatIsStopped) { init_beside_silence(64); }
+TEST(TenantProcess, InitEndsBesideADaemonWhoseQueueIsFull) { init_beside_silence(0); }
+
+// For the tenant: the daemon is through with what the test wants of it.
+void wait_for_limit(const Cuda& cu, uint64_t limit) {
+  while (cu.total_bytes() != limit) sched_yield();
+}
+
+void wait_for_registrations(FakeDaemon& daemon, int count) {
+  while (daemon.registered() < count) sched_yield();
+}
+
+// It was stopped while the daemon was restarted, for longer than that waits for anybody.
+TEST(TenantProcess, ForgottenByTheDaemonItIsCountedAgain) {
+  if (!inside_tenant()) {
+    return run_as_tenant({.limits = {kLimit}, .during = [](FakeDaemon& daemon) {
+                            while (daemon.bytes_in_use(0) < kGiB) sched_yield();
+                            const uint64_t before = daemon.bytes_in_use(0);
+                            daemon.forget_everybody();
+                            wait_for_registrations(daemon, 2);
+                            while (daemon.bytes_in_use(0) != before) sched_yield();
+                            daemon.control().gpu[0].memory_limit = 4 * kGiB;
+                          }});
+  }
+  const Cuda cu;
+  cu.begin();
+  CUdeviceptr pointer = 0;
+  ASSERT_EQ(cu.cuMemAlloc_v2(&pointer, kGiB), CUDA_SUCCESS);
+  wait_for_limit(cu, 4 * kGiB);
+  const uint64_t free = cu.free_bytes();
+  EXPECT_LT(free, 3 * kGiB);
+  EXPECT_EQ(cu.cuMemFree_v2(pointer), CUDA_SUCCESS);
+  EXPECT_EQ(cu.free_bytes(), free + kGiB);
+}
+
+// The shim's descriptors, as a program finds them that closes what it does not know. (Not all: the
+// simulated driver is in this process too.)
+std::vector<int> descriptors_of_the_shim() {
+  std::vector<int> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string to = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (to.starts_with("socket:") || to.find("memfd:") != std::string::npos) {
+      found.push_back(std::stoi(entry.path().filename()));
+    }
+  }
+  return found;
+}
+
+TEST(TenantProcess, AProgramThatClosesAllDescriptorsStaysATenant) {
+  constexpr const char* kPtx =
+      ".version 7.0\n.target sm_70\n.address_size 64\n"
+      "//@simgpu nothing ns=1000\n"
+      ".visible .entry nothing() { ret; }\n";
+  if (!inside_tenant()) {
+    return run_as_tenant({.limits = {kLimit}, .during = [](FakeDaemon& daemon) {
+                            while (daemon.bytes_in_use(0) < kGiB) sched_yield();
+                            daemon.control().gpu[0].batch_ns = 1000;
+                            daemon.control().gpu[0].mode =
+                                static_cast<uint32_t>(wire::Mode::kGated);
+                            daemon.control().asleep = 1;
+                            daemon.control().any_gated = 1;
+                            daemon.control().gpu[0].memory_limit = 5 * kGiB;
+                            wait_for_registrations(daemon, 2);
+                            while (daemon.bytes_in_use(0) < kGiB) sched_yield();
+                            daemon.control().gpu[0].memory_limit = 4 * kGiB;
+                          }});
+  }
+  const Cuda cu;
+  cu.begin();
+  CUmodule module = nullptr;
+  CUfunction kernel = nullptr;
+  ASSERT_EQ(cu.cuModuleLoadData(&module, kPtx), CUDA_SUCCESS);
+  ASSERT_EQ(cu.cuModuleGetFunction(&kernel, module, "nothing"), CUDA_SUCCESS);
+  CUdeviceptr pointer = 0;
+  ASSERT_EQ(cu.cuMemAlloc_v2(&pointer, kGiB), CUDA_SUCCESS);
+  wait_for_limit(cu, 5 * kGiB);
+  // Every number is used again at once, for sockets of the program's own.
+  int own[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_DGRAM, 0, own), 0);
+  for (const int each : descriptors_of_the_shim()) {
+    if (each == own[0] || each == own[1]) continue;
+    ASSERT_EQ(dup2(own[0], each), each);
+  }
+  const auto launch = [&] {
+    ASSERT_EQ(cu.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr),
+              CUDA_SUCCESS);
+  };
+  for (int i = 0; i < 10; ++i) launch();
+  EXPECT_EQ(cu.cuCtxSynchronize(), CUDA_SUCCESS);
+  wait_for_limit(cu, 4 * kGiB);
+  EXPECT_LT(cu.free_bytes(), 3 * kGiB);
+  for (int i = 0; i < 10; ++i) launch();
+  EXPECT_EQ(cu.cuCtxSynchronize(), CUDA_SUCCESS);
+  char byte = 0;
+  EXPECT_EQ(recv(own[1], &byte, 1, MSG_DONTWAIT), -1) << "nothing came through its sockets";
+  CUcontext other = nullptr;
+  EXPECT_EQ(cu.cuCtxCreate_v2(&other, 0, 0), CUDA_SUCCESS) << "pages can still be mapped";
+  ASSERT_EQ(cu.cuModuleLoadData(&module, kPtx), CUDA_SUCCESS);
+  ASSERT_EQ(cu.cuModuleGetFunction(&kernel, module, "nothing"), CUDA_SUCCESS);
+  launch();
+  EXPECT_EQ(cu.cuCtxSynchronize(), CUDA_SUCCESS);
 }
 
 }  // namespace

@@ -1,12 +1,14 @@
 #include "shim/watcher.h"
 
 #include <dlfcn.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -15,6 +17,7 @@
 #include "shim/libc_dl.h"
 #include "shim/link.h"
 #include "shim/real.h"
+#include "shim/sample.h"
 
 namespace divvy::shim {
 namespace {
@@ -23,32 +26,43 @@ namespace {
 constexpr long kLookNs = 300'000;
 // Looks with nothing open before it goes to sleep.
 constexpr int kIdleLooks = 64;
+// How long it sleeps at most: then it sees whether the daemon is still there.
+constexpr long kSleepNs = 250'000'000;
 // Between two tries to join again: soon at first, because a daemon is restarted in a moment.
 constexpr int kRejoinMs = 50;
 constexpr int kLongestRejoinMs = 2000;
 
-std::atomic<int> g_started{0};
-std::atomic<int> g_asleep{0};
-std::atomic<int> g_bell{-1};
+enum Started : int { kNot, kStarting, kRuns };
+std::atomic<int> g_started{kNot};
+// What it sleeps on: 1 while it does. A futex, because the program may close any descriptor.
+std::atomic<uint32_t> g_asleep{0};
 thread_local bool t_watcher __attribute__((tls_model("initial-exec"))) = false;
 
-// Waits on the socket (only for its closing: answers belong to whoever asked) and on the bell.
-// Says whether the daemon has gone.
-bool wait(const timespec* timeout) {
-  pollfd fds[2] = {{g_bell.load(), POLLIN, 0}, {session_socket(), POLLRDHUP, 0}};
-  if (ppoll(fds, 2, timeout, nullptr) <= 0) return false;
-  if ((fds[0].revents & POLLIN) != 0) {
-    uint64_t count;
-    if (read(fds[0].fd, &count, sizeof count) < 0) return false;
-  }
-  return (fds[1].revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+// Waits on the socket, only for its closing: answers belong to whoever asked.
+bool daemon_gone(const timespec* timeout) {
+  pollfd fd = {session_socket(), POLLRDHUP, 0};
+  if (fd.fd < 0) return true;
+  return ppoll(&fd, 1, timeout, nullptr) > 0 && (fd.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+void sleep_until_woken() {
+  const timespec most = {0, kSleepNs};
+  syscall(SYS_futex, &g_asleep, FUTEX_WAIT_PRIVATE, 1, &most, nullptr, 0);
 }
 
 void come_back_to_the_daemon() {
-  for (int pause_ms = kRejoinMs; !rejoin(); pause_ms += pause_ms / 8) {
+  // This thread cannot let go what is held while it waits for the daemon.
+  while (!keep_holds_off()) {
+    release_overdue_hold();
+    const timespec look = {0, kLookNs};
+    nanosleep(&look, nullptr);
+  }
+  bool lanes_replaced = false;
+  for (int pause_ms = kRejoinMs; !rejoin(&lanes_replaced); pause_ms += pause_ms / 8) {
     poll(nullptr, 0, pause_ms < kLongestRejoinMs ? pause_ms : kLongestRejoinMs);
   }
-  gate_control_changed();
+  gate_pages_changed(lanes_replaced);
+  allow_holds();
 }
 
 void* watch(void*) {
@@ -58,21 +72,23 @@ void* watch(void*) {
   if (g_cuda.cuThreadExchangeStreamCaptureMode != nullptr) {
     g_cuda.cuThreadExchangeStreamCaptureMode(&mode);
   }
+  const timespec look = {0, kLookNs};
+  const timespec now = {0, 0};
   int idle = 0;
   for (;;) {
     idle = gated() && close_stale_batches() ? 0 : idle + 1;
     bool gone;
     if (idle < kIdleLooks && gated()) {
-      const timespec look = {0, kLookNs};
-      gone = wait(&look);
+      gone = daemon_gone(&look);
     } else {
       g_asleep.store(1);
       // Whoever began a batch before it saw us asleep is found by this last look.
-      gone = gated() && close_stale_batches() ? false : wait(nullptr);
-      g_asleep.store(0);
-      idle = 0;
+      if (!gated() || !close_stale_batches()) sleep_until_woken();
+      const bool woken = g_asleep.exchange(0) == 0;
+      idle = woken ? 0 : kIdleLooks;
+      gone = daemon_gone(&now);
     }
-    if (gone || session_socket() < 0) come_back_to_the_daemon();
+    if (gone) come_back_to_the_daemon();
   }
 }
 
@@ -80,16 +96,17 @@ void* watch(void*) {
 
 bool on_watcher_thread() { return t_watcher; }
 
+bool watcher_runs() { return g_started.load(std::memory_order_relaxed) == kRuns; }
+
 void wake_watcher() {
-  if (__builtin_expect(g_asleep.load(std::memory_order_relaxed) == 0, 1)) return;
+  if (__builtin_expect(g_asleep.load() == 0, 1)) return;
   if (g_asleep.exchange(0) == 0) return;
-  const uint64_t one = 1;
-  if (write(g_bell.load(), &one, sizeof one) < 0) return;
+  syscall(SYS_futex, &g_asleep, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
 void start_watcher() {
-  if (g_started.exchange(1) != 0) return;
-  g_bell.store(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  int expected = kNot;
+  if (!g_started.compare_exchange_strong(expected, kStarting)) return;
   // Not linked, because old systems have it in a library of its own; a program that uses CUDA has
   // that library loaded.
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
@@ -104,16 +121,17 @@ void start_watcher() {
   const int failed = create(&thread, nullptr, watch, nullptr);
   sigprocmask(SIG_SETMASK, &before, nullptr);
   if (failed != 0) return;
+  g_started.store(kRuns);
   using Detach = int (*)(pthread_t);
   const auto detach = reinterpret_cast<Detach>(libc_dl().sym(RTLD_DEFAULT, "pthread_detach"));
   if (detach != nullptr) detach(thread);
 }
 
+void watcher_is_simulated() { g_started.store(kRuns); }
+
 void watcher_forget_after_fork() {
-  g_started.store(0);
+  g_started.store(kNot);
   g_asleep.store(0);
-  const int bell = g_bell.exchange(-1);
-  if (bell >= 0) close(bell);
 }
 
 }  // namespace divvy::shim

@@ -152,7 +152,11 @@ struct LanesPage {
   std::atomic<uint32_t> lane_high;  // lanes from here on were never used
   std::atomic<uint32_t> flags;
   std::atomic<uint64_t> contexts;  // bit i: the process has a context on ControlPage::gpu[i]
-  uint64_t reserved[5];
+  // For the process itself: a launch that is measured waits on the GPU until this has reached its
+  // ticket, so that what the CPU does between the timing events is over before the first one fires.
+  std::atomic<uint32_t> released;
+  uint32_t reserved0;
+  uint64_t reserved[4];
   Lane lane[kMaxLanes];
 };
 static_assert(offsetof(LanesPage, lane) == 64);

@@ -5,6 +5,7 @@
 //   long     kernels of 50 ms
 //   graph    graphs of 20 kernels, 1.8 ms together
 //   mixed    all of them in turn, with fills, on two streams
+//   streams  kernels on four streams that wait for each other by events
 //   ex, cooperative, thread    medium kernels by that way of launching
 //   request  one graph, wait for it, 3 ms of nothing, and again
 //   stuck    begins work that never ends on its own: a stream that waits for a value
@@ -44,8 +45,9 @@ struct Load {
   CUfunction small;
   CUfunction medium;
   CUfunction large;
-  CUstream stream[2];
+  CUstream stream[4];
   CUgraphExec graph[2];  // one for each stream: one that is in both would make them wait in turn
+  CUevent turn[4];       // of `streams`
   CUdeviceptr memory;
   std::deque<CUevent> ahead;
 
@@ -86,6 +88,7 @@ Load prepare() {
   MUST(cuStreamBeginCapture_v2(load.stream[0], CU_STREAM_CAPTURE_MODE_GLOBAL));
   for (int i = 0; i < 20; ++i) load.launch(load.medium, load.stream[0]);
   MUST(cuStreamEndCapture(load.stream[0], &graph));
+  for (CUevent& event : load.turn) MUST(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
   for (CUgraphExec& exec : load.graph) MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
   return load;
 }
@@ -135,6 +138,15 @@ void step(Load& load, const std::string& kind, uint64_t round) {
     MUST(cuGraphLaunch(load.graph[round % 2], load.stream[round % 2]));
     MUST(cuMemsetD32Async(load.memory, 7, 1 << 20, load.stream[1]));
     return load.stay_near(4);
+  }
+  if (kind == "streams") {
+    for (int i = 0; i < 4; ++i) {
+      for (int k = 0; k < 4; ++k) load.launch(load.small, load.stream[i]);
+      load.launch(load.medium, load.stream[i]);
+      MUST(cuEventRecord(load.turn[i], load.stream[i]));
+      MUST(cuStreamWaitEvent(load.stream[(i + 1) % 4], load.turn[i], 0));
+    }
+    return load.stay_near(64);
   }
   if (kind == "ex" || kind == "cooperative" || kind == "thread") {
     for (int i = 0; i < 8; ++i) launch_by(load, kind);

@@ -93,6 +93,17 @@ TEST(LaunchPaths, EveryWayOfLaunchingIsLimited) {
   for (std::size_t i = 0; i < ways.size(); ++i) EXPECT_NEAR(shares[i], 400, kPoint) << ways[i];
 }
 
+// What has passed the gate never waits for what stands before it.
+TEST(LaunchPaths, StreamsThatWaitForEachOtherHaveTheirCap) {
+  ClockedHouse house(2);
+  const auto low = house.start("--cap " + slice(30, 0), "streams");
+  const auto high = house.start("--cap " + slice(60, 1), "streams");
+  house.advance(kWarmUp);
+  const std::vector<double> shares = house.shares_while(window("small"), {low.get(), high.get()});
+  EXPECT_NEAR(shares[0], 300, kPoint);
+  EXPECT_NEAR(shares[1], 600, kPoint);
+}
+
 TEST(Set, ChangesShareAndCapWhileEverybodyRuns) {
   ClockedHouse house(1);
   const auto a = house.start("--name a " + slice(30, 0), "small");
