@@ -28,7 +28,7 @@ def how(way, member, beside_latency=False):
     if way == "mps":
         if beside_latency:
             return Mps(100, priority=0 if member.tenant_class == "latency" else 1)
-        return Mps(max(1, round(100 * float(member.share))))
+        return Mps(member.mps_threads or max(1, round(100 * float(member.share))))
     if way.startswith("divvy"):
         return Slice(member.share, memory=member.memory, cap=member.cap,
                      tenant_class=member.tenant_class, mode="mps" if way == "divvy_mps" else "")

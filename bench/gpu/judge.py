@@ -228,7 +228,18 @@ def unlike_rows(results, case):
         else:
             must, met = "each ≥ its guarantee − 1 point", least
         rows.append(row_of(f"{case}: {variant}", found, text, must, met))
+        if "divvy_mps" in found:
+            rows.append(over_mps_row(f"{case}: {variant}, `--mode mps`", found, text))
     return rows
+
+
+def over_mps_row(title, found, text):
+    row = Row(title, divvy=text(found["divvy_mps"]), must="sum ≥ that of MPS in every window")
+    if "mps" in found:
+        row.mps = text(found["mps"])
+        row.met = all(sum(d["speeds"]) >= sum(m["speeds"]) for d, m in
+                      zip(found["divvy_mps"]["windows"], found["mps"]["windows"]))
+    return row
 
 
 def cap_holds(window, cap, busy):

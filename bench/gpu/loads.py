@@ -32,6 +32,7 @@ class Member:
     rate: float = 200.0    # of a server: requests a second
     seed: int = 7
     memory: str = "4GiB"
+    mps_threads: int = 0   # per cent of the GPU's threads over MPS; 0: as many as its share
     arrives: float | None = None  # its process is started then, not before the start moment
     killed: float | None = None   # with -9, then
 

@@ -1,4 +1,5 @@
 """Windows, first come first served, schedules and the judgement of the cases of every window."""
+import dataclasses
 import pathlib
 import sys
 import unittest
@@ -81,6 +82,7 @@ class Members(unittest.TestCase):
         self.assertEqual(crew.how("native", server), Native())
         self.assertEqual(crew.how("short", batch), Native())
         self.assertEqual(crew.how("mps", batch), Mps(30))
+        self.assertEqual(crew.how("mps", dataclasses.replace(batch, mps_threads=100)), Mps(100))
         self.assertEqual(crew.how("mps", batch, True), Mps(100, priority=1))
         self.assertEqual(crew.how("divvy", batch), Slice("0.3", memory="4GiB", cap=True))
         self.assertEqual(crew.how("divvy_mps", server),
@@ -189,6 +191,15 @@ class EveryWindow(unittest.TestCase):
             self.missed("density: 30 spread, latency class",
                         lambda r, figures=figures: r["density"]["30 spread, latency class"].update(
                             divvy=crowd(*figures)))
+
+    def test_over_mps_no_less_than_mps(self):
+        results = good()
+        found = results["unlike"]["memory + plain 30/70"]
+        found.update(mps=shared(40, 75), divvy_mps=shared(45, 70))
+        name = "unlike: memory + plain 30/70, `--mode mps`"
+        self.assertTrue(self.verdicts(results)[name])
+        found.update(divvy_mps=shared(45, 69.9))
+        self.assertFalse(self.verdicts(results)[name])
 
     def test_without_native_there_is_no_verdict(self):
         results = good()
