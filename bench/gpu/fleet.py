@@ -91,6 +91,7 @@ class Worker:
         self.workload = workload
         self.log_path = log_path
         self.is_ready = False
+        self.phases = {}  # of its start: name to moment
         with open(log_path, "ab") as log:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
@@ -131,7 +132,7 @@ class Worker:
 
     def wait_ready(self, seconds=READY_SECONDS):
         if not self.is_ready:
-            self._next(seconds)
+            self.phases = self._next(seconds).get("phases", {})
             self.is_ready = True
 
     def ask(self, **command):

@@ -1,4 +1,6 @@
-"""The cases: who runs beside whom, in which way, for how long. Fills the results, judges nothing.
+"""The suite, and its classic cases: PyTorch workers that are warm before anything is counted. Who runs
+beside whom, in which way, for how long. Fills the results, judges nothing. The cases in which
+somebody arrives, pauses or is killed are in light.py (gpuload) and torch_cases.py.
 
 One Suite per run, used by one thread. A step that fails is written down with the worker's last words
 and the suite goes on. Fractions of running alone are worked out later (report.py), from the rates
@@ -10,19 +12,23 @@ import subprocess
 import time
 import traceback
 
-import fleet
+import light
 import machine
+import torch_cases
+from crew import WAYS
 from fleet import Mps, Native, Slice, WorkerFailed
+from limits import Limits
 
-CASES = ("shim", "caps", "pair", "latency", "four", "launchbound", "memory", "families",
-         "nanoseconds", "mpsgates")
+CLASSIC = ("shim", "caps", "pair", "latency", "four", "launchbound", "memory", "families",
+           "nanoseconds", "mpsgates")
+CASES = CLASSIC + light.CASES + torch_cases.CASES
+GROUPS = {"all": CASES, "classic": CLASSIC, "light": light.CASES, "torch": torch_cases.CASES}
 FOUR = ("0.1", "0.2", "0.3", "0.4")
-FAMILIES = ("plain", "pitch", "managed", "vmm", "async", "pool", "array", "mipmap", "graph", "ipc")
-GIB = 1 << 30
 
 
 class Suite:
-    def __init__(self, workers, results, cases, window, budget, save, say=print):
+    def __init__(self, workers, results, cases, window, budget, save, say=print, ways=WAYS,
+                 only="", contend=20.0):
         self.fleet = workers
         self.results = results
         self.cases = cases
@@ -36,6 +42,8 @@ class Suite:
         self.natives = {}
         results.update(alone={}, shim={}, caps={}, pair={}, latency={}, four={}, launchbound={},
                        mpsgates={}, failures=[], steps=[], ps={}, window_seconds=window)
+        self.light = light.Light(self, ways, only, contend)
+        self.torch = torch_cases.TorchCases(self, ways, only)
 
     # --- Steps and windows ---
 
@@ -89,6 +97,9 @@ class Suite:
     def _answers(self, workers, seconds):
         deadline = time.monotonic() + seconds + self.ramp + 60
         reports = [worker.answer(deadline - time.monotonic()) for worker in workers]
+        for report in reports:  # the windows of these cases are in it already
+            report.pop("ends_ms", None)
+            report.pop("due_ms", None)
         self.say("    " + "  ".join(describe(w, r) for w, r in zip(workers, reports)))
         return reports
 
@@ -228,7 +239,7 @@ class Suite:
         if "latency" in self.cases:
             self.tenants("latency", "divvy", ("graph", Slice("0.4", tenant_class="latency")),
                          ("resnet", Slice("0.6")))
-        self.run_memory()
+        Limits(self).run()
         if "launchbound" in self.cases:
             self.gpt2_tenants()
         if {"shim", "caps"} & self.cases:
@@ -335,78 +346,13 @@ class Suite:
         except (WorkerFailed, subprocess.SubprocessError, ValueError) as error:
             self.results["ps"][when] = {"error": str(error)}
 
-    # --- Memory, and the cost of a call ---
-
-    def run_memory(self):
-        if "memory" in self.cases:
-            with self.step("memory", "divvy") as go:
-                if go:
-                    self.results["memory"] = self.torch_until_refused(10)
-        if "families" in self.cases:
-            with self.step("families", "divvy") as go:
-                if go:
-                    self.results["families"] = [self.family(name, 4) for name in FAMILIES]
-        if "nanoseconds" in self.cases:
-            with self.step("nanoseconds", "native and divvy") as go:
-                if go:
-                    self.results["nanoseconds"] = [self.call_costs() for _ in range(3)]
-
-    def torch_until_refused(self, limit_gib):
-        with machine.MemoryWatch() as watch:
-            workers = self.fleet.start_ready(("memory", Slice("0.3", memory=f"{limit_gib}GiB")))
-            try:
-                workers[0].ask(do="allocate", chunk_bytes=256 << 20)
-                report = workers[0].answer(60)
-                time.sleep(self.lead)  # the watch looks at the full slice a few times more
-            finally:
-                self.fleet.stop(workers)
-        report.update(limit_bytes=limit_gib * GIB, nvml_samples=watch.samples,
-                      nvml_peak_bytes=watch.peak(workers[0].process.pid),
-                      nvml_problem=watch.problem)
-        return report
-
-    def family(self, name, limit_gib):
-        command = [self.fleet.gpuload, "alloc", "--family", name, "--chunk", "128MiB", "--exact",
-                   "--limit", f"{2 * limit_gib}GiB", "--hold-seconds", "0.2", "-o", "json"]
-        with machine.MemoryWatch() as watch:
-            words, environment = self.fleet.launch(
-                f"family-{name}", Slice("0.2", memory=f"{limit_gib}GiB"), command)
-            process = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True,
-                                       stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-                                       start_new_session=True)
-            try:
-                output, errors = process.communicate(timeout=40)
-            except subprocess.TimeoutExpired:
-                errors, output = "no end within 40 s", ""
-            finally:
-                fleet.end_group(process.pid)
-                process.wait()
-        found = {"family": name, "limit_bytes": limit_gib * GIB, "status": process.returncode,
-                 "nvml_peak_bytes": watch.peak(process.pid), "nvml_problem": watch.problem}
-        try:
-            found.update({k: v for k, v in json.loads(output)["families"][0].items()
-                          if k in ("bytes", "stopped", "error", "all_came_back")})
-        except (ValueError, KeyError, IndexError):
-            found["error"] = errors[-500:]
-        return found
-
-    def call_costs(self):
-        """What the shim adds to single calls, in a slice of the whole GPU: through the shim and past
-        it by turns in one process. Natively the same program shows what it cannot resolve."""
-        return {mode: self.gpuload_report(how, "cost", "--rounds", "100")["costs"]
-                for mode, how in (("native", Native()), ("divvy", Slice("1")))}
-
-    def gpuload_report(self, how, *words):
-        done = self.fleet.run("gpuload", how, [self.fleet.gpuload, *words, "-o", "json"], 60)
-        if done.returncode != 0:
-            raise WorkerFailed(f"gpuload {' '.join(words)} ended with {done.returncode}",
-                               done.stderr[-2000:])
-        return json.loads(done.stdout)
-
     def run(self):
-        self.run_native()
-        self.run_mps()
-        self.run_divvy()
+        if self.cases & set(CLASSIC):
+            self.run_native()
+            self.run_mps()
+            self.run_divvy()
+        self.light.run()
+        self.torch.run()
 
 
 def describe(worker, report):

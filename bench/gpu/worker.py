@@ -13,11 +13,13 @@ import gc
 import json
 import os
 import sys
+import time
 import traceback
 
 import stats
 
 KEPT_TIMES = 5000  # more single times than this are not worth their place in the results
+KEPT_ENDS = 100_000
 
 
 def make(name):
@@ -43,6 +45,9 @@ def loop(workload, command):
         "iterations_per_second": done / command["seconds"],
         "iteration_ms": stats.summary(times),
         "times_ms": [round(t, 4) for t in times] if len(times) <= KEPT_TIMES else [],
+        # From the first millisecond on, for whoever asks how it began.
+        "ends_ms": [round(1e3 * (e - start), 3) for e in ends[:KEPT_ENDS]],
+        "work_ms": getattr(workload, "work_ms", None),
     }
 
 
@@ -51,11 +56,13 @@ def serve(workload, command):
     arrivals = stats.poisson_arrivals(command["rate"], span, command["seed"])
     latencies = workload.serve([command["start"] + a for a in arrivals])
     counted = [1e3 * l for a, l in zip(arrivals, latencies) if a >= command["ramp"]]
+    dues = [1e3 * a for a in arrivals if a >= command["ramp"]]
     return {
         "requests": len(counted),
         "rate": command["rate"],
         "seconds": command["seconds"],
         "latency_ms": stats.summary(counted),
+        "due_ms": [round(d, 3) for d in dues],
         "latencies_ms": [round(l, 4) for l in counted],
     }
 
@@ -68,14 +75,18 @@ def main():
     def answer(**fields):
         answers.write(json.dumps(fields) + "\n")
 
+    phases = {"started": time.monotonic()}
     try:
         workload = make(sys.argv[1])
+        phases["imported"] = time.monotonic()
         workload.prepare()
+        phases["built"] = getattr(workload, "built_at", time.monotonic())
+        phases["warm"] = time.monotonic()
     except Exception as error:
         traceback.print_exc()
         answer(event="error", message=f"{type(error).__name__}: {error}")
         return 1
-    answer(event="ready")
+    answer(event="ready", phases=phases)
     for line in sys.stdin:
         command = json.loads(line)
         gc.collect()

@@ -1,4 +1,4 @@
-"""What the bench lets a GPU do, in plain PyTorch: the four workloads and the memory eater.
+"""What the bench lets a GPU do, in plain PyTorch: the workloads and the memory eater.
 
 Made and used by worker.py, one per process. A workload has
 
@@ -17,6 +17,8 @@ import time
 import torch
 import torch.nn.functional as functional
 from torch import nn
+
+import stats
 
 
 def wait_until(moment):
@@ -123,6 +125,8 @@ class Looping:
     loss_every = 0
     ahead = 0
     warm_up = 15
+    timed = False  # measures the GPU time of an iteration that nothing held up: work_ms
+    work_ms = None
 
     def __init__(self):
         self.device = torch.device("cuda", 0)
@@ -142,6 +146,8 @@ class Looping:
 
     def prepare(self):
         self.build()
+        torch.cuda.synchronize()
+        self.built_at = time.monotonic()
         for _ in range(self.warm_up):
             self.step()
         torch.cuda.synchronize()
@@ -152,8 +158,11 @@ class Looping:
         anchor.synchronize()
         anchored = time.monotonic()
         wait_until(start)
-        events = []
+        events, begins = [], []
         while time.monotonic() < stop:
+            if self.timed:
+                begins.append(torch.cuda.Event(enable_timing=True))
+                begins[-1].record()
             self.step()
             event = torch.cuda.Event(enable_timing=True)
             event.record()
@@ -163,6 +172,9 @@ class Looping:
             if self.ahead and len(events) > self.ahead:
                 events[-1 - self.ahead].synchronize()
         torch.cuda.synchronize()
+        if begins:
+            self.work_ms = stats.percentile(
+                [begin.elapsed_time(end) for begin, end in zip(begins, events)], 0.2)
         return [anchored + anchor.elapsed_time(event) / 1e3 for event in events]
 
 
@@ -222,6 +234,36 @@ class Gemm(Looping):
     def step(self):
         for _ in range(10):
             torch.matmul(self.left, self.right, out=self.product)
+
+
+class Power(Looping):
+    """Products of 8192 x 8192 bf16 matrices: what the GPU's power limit slows down."""
+
+    ahead = 4
+    timed = True
+
+    def build(self):
+        self.left = torch.randn(8192, 8192, device=self.device, dtype=torch.bfloat16)
+        self.right = torch.randn(8192, 8192, device=self.device, dtype=torch.bfloat16)
+        self.product = torch.empty_like(self.left)
+
+    def step(self):
+        torch.matmul(self.left, self.right, out=self.product)
+
+
+class Attention(Looping):
+    """Attention over 4096 tokens, 16 heads of 128, batch 8, bf16."""
+
+    ahead = 4
+    timed = True
+
+    def build(self):
+        shape = (8, 16, 4096, 128)
+        self.parts = [torch.randn(shape, device=self.device, dtype=torch.bfloat16)
+                      for _ in range(3)]
+
+    def step(self):
+        self.mixed = functional.scaled_dot_product_attention(*self.parts)
 
 
 class Graph(Looping):
@@ -304,4 +346,6 @@ WORKLOADS = {
     "gemm": Gemm,
     "graph": Graph,
     "memory": Memory,
+    "power": Power,
+    "attention": Attention,
 }

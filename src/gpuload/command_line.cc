@@ -52,6 +52,7 @@ struct AllOptions {
   CommandLine common;
   uint64_t seed = 1;
   SpinOptions spin;
+  LoopOptions loop;
   LaunchOptions launch;
   CostOptions cost;
   PoissonOptions poisson;
@@ -97,6 +98,56 @@ void add_spin(CLI::App& app, SpinOptions& options) {
                  "speed of the GPU from an earlier report, instead of measuring it");
 }
 
+// When to work, for processes that begin together.
+void add_moments(CLI::App& app, std::string& start, std::function<void(Schedule)> keep) {
+  app.add_option("--start", start,
+                 "start moment: nanoseconds on the monotonic clock, now, or - to read it from "
+                 "standard input after saying ready")
+      ->type_name("NS");
+  app.add_option_function<std::string>(
+         "--run",
+         [keep = std::move(keep)](const std::string& text) {
+           auto schedule = Schedule::parse(text);
+           if (!schedule) throw CLI::ValidationError("--run: " + schedule.error().message);
+           keep(std::move(*schedule));
+         },
+         "when to work, in seconds after the start moment: 0:5,8:20")
+      ->type_name("SPANS");
+}
+
+void add_loop(CLI::App& app, LoopOptions& options) {
+  IterationOptions& what = options.iteration;
+  add_choice<Body>(
+      app, "--body", what.body,
+      {{"kernels", Body::kKernels}, {"copy", Body::kCopy}, {"chain", Body::kChain}},
+      "what an iteration is: kernels, copies in device memory, or kernels that go round several "
+      "streams and wait for each other (default kernels)");
+  positive(app.add_option("--us", what.us, "length of a kernel in microseconds"));
+  app.add_option("--kernels", what.kernels, "kernels of an iteration")
+      ->check(CLI::Range(1, 10'000));
+  app.add_option_function<uint64_t>(
+         "--mib", [&what](const uint64_t& mib) { what.bytes = mib << 20U; }, "MiB of a copy")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--streams", what.streams, "streams of a chain")->check(CLI::Range(1, 256));
+  not_negative(
+      app.add_option("--cpu-us", what.cpu_us, "microseconds of CPU time after each kernel"));
+  app.add_option("--sync-every", options.sync_every,
+                 "wait for the GPU after so many iterations (0: never)");
+  app.add_option("--depth", options.depth, "iterations in flight")->check(CLI::Range(1, 1024));
+  app.add_flag("--spin-wait", options.spin_wait, "wait for the GPU with a whole CPU core");
+  app.add_flag("--measure-cost", options.measure_cost,
+               "measure the GPU time of an iteration first; only on an idle GPU");
+  positive(app.add_option_function<double>(
+      "--seconds",
+      [&options](double seconds) { options.schedule = Schedule::for_seconds(seconds); },
+      "how long (5), where there is no --run"));
+  add_moments(app, options.start,
+              [&options](Schedule schedule) { options.schedule = std::move(schedule); });
+  app.add_option("--keep", options.keep, "ends of iterations in the report, at most");
+  app.add_option("--iterations-per-us", options.iterations_per_us,
+                 "speed of the GPU from an earlier report, instead of measuring it");
+}
+
 void add_poisson(CLI::App& app, PoissonOptions& options) {
   positive(app.add_option("--rate", options.rate, "requests per second on average"));
   positive(app.add_option("--us", options.us, "GPU time of a request in microseconds"));
@@ -104,6 +155,9 @@ void add_poisson(CLI::App& app, PoissonOptions& options) {
   app.add_flag("--graph", options.graph, "a request is one graph launch");
   app.add_option("--kernels", options.kernels, "kernels of a request")
       ->check(CLI::Range(1, 10'000));
+  add_moments(app, options.start,
+              [&options](Schedule schedule) { options.schedule = std::move(schedule); });
+  app.add_option("--moments", options.moments, "single requests in the report, at most");
   app.add_flag("--spin-wait", options.spin_wait, "watch for the end with a whole CPU core");
   app.add_option("--iterations-per-us", options.iterations_per_us,
                  "speed of the GPU from an earlier report, instead of measuring it");
@@ -153,6 +207,9 @@ std::map<std::string, Finish> add_modes(CLI::App& app, AllOptions& all) {
   add_spin(
       mode("spin", "kernels of equal length, back to back", [](AllOptions& a) { return a.spin; }),
       all.spin);
+  add_loop(mode("loop", "iterations at moments of a schedule, with the end of each",
+                [](AllOptions& a) { return a.loop; }),
+           all.loop);
   mode("launch", "what an empty launch costs the CPU, by every way of launching",
        [](AllOptions& a) { return a.launch; })
       .add_option("--count", all.launch.count, "launches of each kind");

@@ -15,7 +15,7 @@ struct ServeIpcOptions {
 };
 
 using ModeOptions =
-    std::variant<InfoOptions, SpinOptions, LaunchOptions, CostOptions, PoissonOptions,
+    std::variant<InfoOptions, SpinOptions, LoopOptions, LaunchOptions, CostOptions, PoissonOptions,
                  MemoryOptions, CopyOptions, GraphOptions, AllocOptions, ForkOptions,
                  ThreadsOptions, MixOptions, ServeIpcOptions>;
 

@@ -35,6 +35,24 @@ TEST(CommandLine, ReadsSpin) {
   EXPECT_TRUE(spin.narrow);
 }
 
+TEST(CommandLine, ReadsLoop) {
+  const auto loop =
+      options_of<LoopOptions>({"loop", "--body", "chain", "--us", "45", "--kernels", "8",
+                               "--sync-every", "1", "--start", "-", "--run", "0:5,8:20"});
+  EXPECT_EQ(loop.iteration.body, Body::kChain);
+  EXPECT_EQ(loop.iteration.us, 45);
+  EXPECT_EQ(loop.iteration.kernels, 8U);
+  EXPECT_EQ(loop.sync_every, 1U);
+  EXPECT_EQ(loop.start, "-");
+  EXPECT_EQ(loop.schedule.spans().size(), 2U);
+}
+
+TEST(CommandLine, APoissonProcessTakesASchedule) {
+  EXPECT_EQ(options_of<PoissonOptions>({"poisson", "--run", "1:2"}).schedule->end_ns(),
+            2'000'000'000U);
+  EXPECT_FALSE(options_of<PoissonOptions>({"poisson"}).schedule.has_value());
+}
+
 TEST(CommandLine, CommonOptionsMayStandOnEitherSide) {
   for (const auto& parsed : {parse({"--device", "2", "info"}), parse({"info", "--device", "2"})}) {
     EXPECT_EQ(std::get<CommandLine>(parsed).device, 2);
@@ -72,6 +90,9 @@ TEST(CommandLine, MistakesAreOneLine) {
                                                                  {"alloc", "--family", "cheese"},
                                                                  {"alloc", "--chunk", "10Gx"},
                                                                  {"copy", "--pinned", "--pageable"},
+                                                                 {"loop", "--run", "5:4"},
+                                                                 {"loop", "--body", "soul"},
+                                                                 {"loop", "--seconds", "0"},
                                                                  {"info", "--nonsense"}}) {
     const std::string sentence = mistake_of(words);
     EXPECT_NE(sentence, "") << (words.empty() ? "nothing" : words.back());
@@ -81,8 +102,8 @@ TEST(CommandLine, MistakesAreOneLine) {
 
 TEST(CommandLine, HelpNamesEveryModeButTheInnerOne) {
   const auto help = std::get<CommandLineHelp>(parse({"--help"})).text;
-  for (const char* mode : {"info", "spin", "launch", "poisson", "memory", "copy", "graph", "alloc",
-                           "fork", "threads", "mix"}) {
+  for (const char* mode : {"info", "spin", "loop", "launch", "poisson", "memory", "copy", "graph",
+                           "alloc", "fork", "threads", "mix"}) {
     EXPECT_NE(help.find(mode), std::string::npos) << mode;
   }
   EXPECT_EQ(help.find("serve-ipc"), std::string::npos);

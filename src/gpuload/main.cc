@@ -30,6 +30,7 @@ struct RunMode {
   Report& report;
   void operator()(const InfoOptions&) const { run_info(session, report); }
   void operator()(const SpinOptions& options) const { run_spin(session, options, report); }
+  void operator()(const LoopOptions& options) const { run_loop(session, options, report); }
   void operator()(const CostOptions& options) const { run_cost(session, options, report); }
   void operator()(const LaunchOptions& options) const { run_launch(session, options, report); }
   void operator()(const PoissonOptions& options) const { run_poisson(session, options, report); }

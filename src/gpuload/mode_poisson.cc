@@ -2,8 +2,6 @@
 // each request at its time, another waits for the ends in order; a request's latency runs from the
 // moment it was due, so that a late submission and every queue count.
 
-#include <time.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
@@ -19,13 +17,6 @@
 
 namespace divvy::gpuload {
 namespace {
-
-void sleep_until(uint64_t at_ns) {
-  timespec when{};
-  when.tv_sec = static_cast<time_t>(at_ns / 1'000'000'000ULL);
-  when.tv_nsec = static_cast<long>(at_ns % 1'000'000'000ULL);
-  clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, nullptr);
-}
 
 struct Request {
   uint64_t due_ns;
@@ -74,6 +65,24 @@ class InFlight {
   bool closed_ = false;
 };
 
+std::vector<uint64_t> arrivals_of(const PoissonOptions& options) {
+  if (!options.schedule) {
+    return poisson_arrivals(options.rate, static_cast<uint64_t>(options.seconds * 1e9),
+                            options.seed);
+  }
+  auto arrivals = poisson_arrivals(options.rate, options.schedule->end_ns(), options.seed);
+  std::erase_if(arrivals, [&](uint64_t at) { return !options.schedule->works_at(at); });
+  return arrivals;
+}
+
+// The requests one by one, as many as were asked for.
+void report_moments(const PoissonOptions& options, const std::vector<double>& due_ms,
+                    const std::vector<double>& latency_ms, Report& report) {
+  const auto kept = static_cast<ptrdiff_t>(std::min<uint64_t>(options.moments, latency_ms.size()));
+  report.set("due_ms", std::vector<double>(due_ms.begin(), due_ms.begin() + kept));
+  report.set("latencies_ms", std::vector<double>(latency_ms.begin(), latency_ms.begin() + kept));
+}
+
 }  // namespace
 
 void run_poisson(const Session& session, const PoissonOptions& options, Report& report) {
@@ -81,8 +90,7 @@ void run_poisson(const Session& session, const PoissonOptions& options, Report& 
                                                     : calibrate_iterations_per_us(session, false);
   const unsigned kernels = std::max(1U, options.kernels);
   const auto iterations = static_cast<uint64_t>(std::max(1.0, options.us * rate / kernels));
-  const auto arrivals =
-      poisson_arrivals(options.rate, static_cast<uint64_t>(options.seconds * 1e9), options.seed);
+  const std::vector<uint64_t> arrivals = arrivals_of(options);
   const DeviceBuffer sink(session, 4);
   const Stream stream(session);
   KernelLaunch spin(session, options.graph ? LaunchKind::kGraph : LaunchKind::kPlain, session.spin,
@@ -91,7 +99,13 @@ void run_poisson(const Session& session, const PoissonOptions& options, Report& 
   const unsigned event_flags =
       CU_EVENT_DISABLE_TIMING | (options.spin_wait ? 0U : CU_EVENT_BLOCKING_SYNC);
 
+  spin.launch(stream.get());  // the first launch loads the kernel
+  stream.synchronize();
+  const uint64_t start_ns = start_moment(options.start);
+  const uint64_t ready_ns = monotonic_ns();
+
   InFlight in_flight;
+  std::vector<double> due_ms;
   std::vector<double> latency_ms;
   std::exception_ptr waiter_failure;
   std::thread waiter([&] {
@@ -100,6 +114,7 @@ void run_poisson(const Session& session, const PoissonOptions& options, Report& 
       Request request;
       while (in_flight.pop(request)) {
         request.end->synchronize();
+        due_ms.push_back(static_cast<double>(request.due_ns - start_ns) / 1e6);
         latency_ms.push_back(static_cast<double>(monotonic_ns() - request.due_ns) / 1e6);
         in_flight.recycle(std::move(request.end));
       }
@@ -110,10 +125,14 @@ void run_poisson(const Session& session, const PoissonOptions& options, Report& 
 
   std::exception_ptr failure;
   std::vector<double> late_us;
-  const uint64_t start_ns = monotonic_ns() + 1'000'000;
+  uint64_t missed = 0;
   try {
     for (const uint64_t at : arrivals) {
       const uint64_t due_ns = start_ns + at;
+      if (due_ns < ready_ns) {
+        ++missed;
+        continue;
+      }
       sleep_until(due_ns);
       if (stop_requested()) break;
       late_us.push_back(static_cast<double>(monotonic_ns() - due_ns) / 1e3);
@@ -141,6 +160,11 @@ void run_poisson(const Session& session, const PoissonOptions& options, Report& 
   report.set("requests", uint64_t{latency_ms.size()});
   report.set("wall_us", wall_s * 1e6);
   report.set("requests_per_second", static_cast<double>(latency_ms.size()) / wall_s);
+  if (options.moments > 0) {
+    report.set("start_ns", start_ns);
+    report.set("missed", missed);  // due before this process was ready
+    report_moments(options, due_ms, latency_ms, report);
+  }
   report.set("latency_ms", summarize(std::move(latency_ms)));
   report.set("submitted_late_us", summarize(std::move(late_us)));
   report.set("interrupted", stop_requested());

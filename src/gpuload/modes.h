@@ -4,11 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gpuload/kernel_launch.h"
 #include "gpuload/report.h"
+#include "gpuload/schedule.h"
 #include "gpuload/session.h"
 
 namespace divvy::gpuload {
@@ -29,6 +32,31 @@ struct SpinOptions {
 };
 void run_spin(const Session& session, const SpinOptions& options, Report& report);
 
+enum class Body { kKernels, kCopy, kChain };
+// "kernels", "copy", "chain"
+std::string_view to_string(Body body);
+
+struct IterationOptions {
+  Body body = Body::kKernels;
+  double us = 500;
+  unsigned kernels = 1;
+  uint64_t bytes = 256ULL << 20U;  // of a copy
+  unsigned streams = 4;            // of a chain
+  double cpu_us = 0;               // of the CPU's time after each kernel
+};
+struct LoopOptions {
+  IterationOptions iteration;
+  unsigned depth = 16;      // iterations in flight
+  unsigned sync_every = 0;  // wait for the GPU after so many iterations; 0: never
+  bool spin_wait = false;
+  bool measure_cost = false;
+  std::string start = "now";
+  Schedule schedule = Schedule::for_seconds(5);
+  uint64_t keep = 100'000;  // ends in the report
+  double iterations_per_us = 0;
+};
+void run_loop(const Session& session, const LoopOptions& options, Report& report);
+
 struct LaunchOptions {
   uint64_t count = 50'000;
 };
@@ -48,6 +76,9 @@ struct PoissonOptions {
   uint64_t seed = 1;
   bool spin_wait = false;
   double iterations_per_us = 0;
+  std::string start = "now";
+  std::optional<Schedule> schedule;  // requests outside of its spans are left out
+  uint64_t moments = 0;              // so many requests singly in the report
 };
 void run_poisson(const Session& session, const PoissonOptions& options, Report& report);
 

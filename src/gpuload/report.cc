@@ -73,6 +73,9 @@ std::string Report::scalar(const Value& value) {
   if (const auto* integer = std::get_if<int64_t>(&value)) return fmt::format("{}", *integer);
   if (const auto* natural = std::get_if<uint64_t>(&value)) return fmt::format("{}", *natural);
   if (const auto* real = std::get_if<double>(&value)) return number(*real);
+  if (const auto* list = std::get_if<std::vector<double>>(&value)) {
+    return fmt::format("[{:.3f}]", fmt::join(*list, ", "));
+  }
   return {};
 }
 

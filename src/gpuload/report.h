@@ -28,6 +28,8 @@ class Report {
   void set(std::string_view key, double value) { put(key, value); }
   void set(std::string_view key, std::string value) { put(key, std::move(value)); }
   void set(std::string_view key, const char* value) { put(key, std::string(value)); }
+  // A list of numbers, with three decimals.
+  void set(std::string_view key, std::vector<double> values) { put(key, std::move(values)); }
   // An object with count, mean, min, p50, p90, p99 and max.
   void set(std::string_view key, const Summary& summary);
 
@@ -43,7 +45,8 @@ class Report {
  private:
   using Child = std::unique_ptr<Report>;
   using Children = std::vector<Child>;
-  using Value = std::variant<bool, int64_t, uint64_t, double, std::string, Child, Children>;
+  using Value = std::variant<bool, int64_t, uint64_t, double, std::string, std::vector<double>,
+                             Child, Children>;
 
   void put(std::string_view key, Value value);
   Value* find(std::string_view key);

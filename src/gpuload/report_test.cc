@@ -40,6 +40,13 @@ TEST(Report, NumbersThatJsonDoesNotHaveBecomeNull) {
   EXPECT_TRUE(boost::json::parse(report.json()).at("a").is_null());
 }
 
+TEST(Report, WritesNumbersAsAList) {
+  Report report;
+  report.set("ends", std::vector<double>{0, 1234.5678});
+  report.set("none", std::vector<double>());
+  EXPECT_EQ(report.json(), "{\n  \"ends\": [0.000, 1234.568],\n  \"none\": []\n}\n");
+}
+
 TEST(Report, TextIndentsNestedObjects) {
   Report report;
   report.set("mode", "info");
