@@ -48,6 +48,11 @@ def tables(results):
         for variant, found in results.get(case, {}).items():
             add(f"{case}: {variant}: p50 / p99 / max in ms; training in % of alone", "from, s",
                 found, "windows", latency_cell)
+    for way, data in results.get("arrivetorch", {}).get("process starts", {}).items():
+        if "phases" in data:
+            lines += ["", f"arrivetorch, {NAMES.get(way, way)}: the training process "
+                      + ", ".join(f"{name} at {moment:.1f} s"
+                                  for name, moment in data["phases"].items()) + "."]
     for variant, found in results.get("returns", {}).items():
         add(f"returns: {variant}: shares of GPU time, %", "from, s", found, "seconds", share_cell)
         rounds = {way: {"rounds": [{"from": r["at"], **r} for r in data["rounds"]]}

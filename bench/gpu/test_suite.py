@@ -22,7 +22,7 @@ esac
 """
 
 # Says what gpuload would, and does nothing: an iteration of 1 ms, a request of 2 ms.
-GPULOAD = """#!/usr/bin/env python3
+GPULOAD = f"#!{sys.executable} -SE" + """
 import json, sys, time
 words = sys.argv[1:]
 def after(option, default=None):

@@ -20,9 +20,8 @@ constexpr size_t kMostSpans = 10'000;
 
 std::optional<uint64_t> nanoseconds(std::string_view seconds) {
   double value = 0;
-  const char* end = seconds.data() + seconds.size();
-  const auto [stopped, error] = std::from_chars(seconds.data(), end, value);
-  if (error != std::errc{} || stopped != end || !std::isfinite(value) || value < 0 ||
+  const auto [stopped, error] = std::from_chars(seconds.begin(), seconds.end(), value);
+  if (error != std::errc{} || stopped != seconds.end() || !std::isfinite(value) || value < 0 ||
       value > kLongestSeconds) {
     return std::nullopt;
   }
