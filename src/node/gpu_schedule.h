@@ -138,6 +138,8 @@ class GpuSchedule {
     bool has_run = false;          // since it was gated
     std::uint64_t wanted_at = 0;   // when it last wanted the GPU
     std::uint64_t fed_at = 0;      // when it last had work that did not wait for its CPU
+    std::uint64_t on_since = 0;    // when it was last seen to get on the GPU
+    bool switched = false;         // somebody else had been on it before
     std::uint64_t moved_at = 0;    // when it last finished a batch, or ran none
     std::uint64_t due_since = 0;   // is next and waits for others to drain; 0: is not
     std::uint64_t opened_at = 0;   // when its gate was opened and it did not run yet
@@ -182,9 +184,11 @@ class GpuSchedule {
   [[nodiscard]] bool stalled(const Place& place) const;
   [[nodiscard]] bool contends(const Place& place) const;
   [[nodiscard]] bool expected_back(const Place& place) const;
+  [[nodiscard]] bool keeps_turn(const Place& place) const;
   [[nodiscard]] bool urgent(const Place& place) const;
   [[nodiscard]] bool stands_in_the_way(const Place& place) const;
   [[nodiscard]] bool lets_others_in(const Place& place) const;
+  [[nodiscard]] bool ends_soon(const Place& place, const Place& next) const;
   [[nodiscard]] bool may_open(Place& place) const;
   [[nodiscard]] bool over_mps() const;
   [[nodiscard]] double mps_part(const Place& place) const;
@@ -196,6 +200,7 @@ class GpuSchedule {
   std::uint64_t now_ = 0;
   std::uint64_t now_before_ = 0;
   bool started_ = false;
+  Seat last_on_ = kNobody;  // who was last seen to get on the GPU
   std::uint64_t used_ns_ = 0;
   DurationCounts turns_;
   std::optional<std::uint64_t> next_in_ns_;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 namespace divvy::node {
 
@@ -65,6 +66,11 @@ class GpuWork {
   // It runs a batch that its CPU is filling, and all of it that was launched has run.
   [[nodiscard]] bool in_gap() const {
     return runs_ && seen_.starved && (!seen_.told || left_ns_ <= 0);
+  }
+  // All that is visible of its work will have run after so long; nothing where that is not known.
+  [[nodiscard]] std::optional<double> ends_in_ns() const {
+    if (!runs_ || seen_.waiting || !seen_.told) return std::nullopt;
+    return left_ns_;
   }
 
  private:
