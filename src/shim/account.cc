@@ -10,6 +10,10 @@ namespace {
 // long when nobody has: a call of another process that is just being settled may count twice.
 constexpr uint64_t kPatienceNs = 50'000'000;
 constexpr uint64_t kInstantNs = 50'000;
+// A request below this part of the limit is counted before anybody has looked whether it fits:
+// where it does not, it bothers others for an instant and by little, and where it does, one walk
+// over the slots is enough.
+constexpr uint64_t kSmallPart = 64;
 
 uint64_t now_ns() {
   timespec now;
@@ -53,7 +57,8 @@ uint64_t bytes_of_this_process(const SliceAccount& slice) { return slice.cell().
 namespace {
 
 // The slice is full, or others make it look so for a moment.
-__attribute__((noinline)) bool take_patiently(const SliceAccount& slice, uint64_t bytes) {
+__attribute__((noinline)) bool take_patiently(const SliceAccount& slice, uint64_t bytes,
+                                              uint64_t* in_use) {
   wire::AccountCell& cell = slice.cell();
   const uint64_t began = now_ns();
   for (;;) {
@@ -62,7 +67,8 @@ __attribute__((noinline)) bool take_patiently(const SliceAccount& slice, uint64_
     if (bytes > limit) break;
     cell.pending.fetch_add(bytes);
     const Sum sum = sum_of(slice);
-    if (sum.used + sum.pending <= limit) {
+    *in_use = sum.used + sum.pending;
+    if (*in_use <= limit) {
       // Counted twice for an instant rather than not at all.
       note_peak(cell, cell.used.fetch_add(bytes) + bytes);
       cell.pending.fetch_sub(bytes);
@@ -79,18 +85,19 @@ __attribute__((noinline)) bool take_patiently(const SliceAccount& slice, uint64_
 
 }  // namespace
 
-bool take(const SliceAccount& slice, uint64_t bytes) {
+bool take(const SliceAccount& slice, uint64_t bytes, uint64_t* in_use) {
   const uint64_t limit = slice.limit->memory_limit.load(std::memory_order_relaxed);
-  if (bytes <= limit && bytes_in_use(slice) <= limit - bytes) {
+  if (bytes <= limit / kSmallPart || (bytes <= limit && bytes_in_use(slice) <= limit - bytes)) {
     wire::AccountCell& cell = slice.cell();
     const uint64_t used = cell.used.fetch_add(bytes) + bytes;
-    if (bytes_in_use(slice) <= limit) {
+    *in_use = bytes_in_use(slice);
+    if (__builtin_expect(*in_use <= limit, 1)) {
       note_peak(cell, used);
       return true;
     }
     cell.used.fetch_sub(bytes);
   }
-  return take_patiently(slice, bytes);
+  return take_patiently(slice, bytes, in_use);
 }
 
 void charge(const SliceAccount& slice, uint64_t bytes) {

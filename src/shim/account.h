@@ -3,9 +3,9 @@
 // There is no shared total. Each process writes its own cell of the account page, and memory in use
 // is the sum over all cells, so a process may die at any instant and leave nothing to repair: the
 // daemon clears its slot. To take memory a process first adds it to its cell and then sums; of two
-// that do so at once, at least one sees the other. Where there is plainly room, it is added as used
-// at once; otherwise as pending, and whoever finds the slice full because of what others have
-// pending asks again.
+// that do so at once, at least one sees the other. Where there is plainly room, or little is asked,
+// it is added as used at once; otherwise as pending, and whoever finds the slice full because of
+// what others have pending asks again.
 //
 // Pure arithmetic on the pages of wire/pages.h; any thread of any process of the tenant.
 #pragma once
@@ -34,8 +34,8 @@ uint64_t bytes_of_this_process(const SliceAccount& slice);
 
 // Counts `bytes` as used if they fit. When they do not only because of what others have pending,
 // asks again for a while: their calls may fail. The caller then asks the driver, and uncharges what
-// the driver refused.
-bool take(const SliceAccount& slice, uint64_t bytes);
+// the driver refused. `in_use`: what all use together with it.
+bool take(const SliceAccount& slice, uint64_t bytes, uint64_t* in_use);
 
 // Counts bytes that the driver holds already and that nobody asked for beforehand.
 void charge(const SliceAccount& slice, uint64_t bytes);

@@ -19,6 +19,10 @@ class AccountTest : public ::testing::Test {
     page_->slot_high = 3;
   }
   SliceAccount process(int slot) { return {&control_->gpu[0], page_.get(), slot, 0}; }
+  static bool take(const SliceAccount& slice, uint64_t bytes) {
+    uint64_t in_use = 0;
+    return shim::take(slice, bytes, &in_use);
+  }
 
   std::unique_ptr<wire::ControlPage> control_ = std::make_unique<wire::ControlPage>();
   std::unique_ptr<wire::AccountPage> page_ = std::make_unique<wire::AccountPage>();
@@ -32,6 +36,24 @@ TEST_F(AccountTest, SumsAllProcesses) {
   EXPECT_EQ(page_->slot[1].gpu[0].refused, 1U);
   uncharge(process(0), 60 * kMiB);
   EXPECT_TRUE(take(process(2), 60 * kMiB));
+}
+
+// Also what is counted before anybody has looked.
+TEST_F(AccountTest, StopsAtTheLimitToTheByteInSmallPieces) {
+  uint64_t taken = 0;
+  while (take(process(0), kMiB)) taken += kMiB;
+  EXPECT_EQ(taken, 100 * kMiB);
+  EXPECT_EQ(bytes_in_use(process(0)), 100 * kMiB);
+  uncharge(process(0), 1000);
+  EXPECT_FALSE(take(process(1), 1001));
+  EXPECT_TRUE(take(process(1), 1000));
+}
+
+TEST_F(AccountTest, TellsWhatAllUseTogether) {
+  uint64_t in_use = 0;
+  ASSERT_TRUE(shim::take(process(0), 60 * kMiB, &in_use));
+  ASSERT_TRUE(shim::take(process(1), kMiB, &in_use));
+  EXPECT_EQ(in_use, 61 * kMiB);
 }
 
 TEST_F(AccountTest, WhatIsPendingCounts) {

@@ -7,17 +7,14 @@ namespace divvy::shim {
 
 constinit AllocationTable g_pointers;
 
-bool Reservation::take_at_last(int slice) {
-  if (pools_give_up(slice) && take(account_, bytes_)) return true;
-  return measure_overhead_lazily(slice) && take(account_, bytes_);
+bool Reservation::take_at_last(int slice, uint64_t* in_use) {
+  if (pools_give_up(slice) && take(account_, bytes_, in_use)) return true;
+  return measure_overhead_lazily(slice) && take(account_, bytes_, in_use);
 }
 
 bool Reservation::still_fits(int slice) {
-  constexpr uint64_t kEdge = 512U << 20U;
-  const uint64_t limit = account_.limit->memory_limit.load(std::memory_order_relaxed);
-  if (bytes_in_use(account_) + kEdge <= limit) return true;
   measure_overhead_at_the_edge(slice, bytes_);
-  return bytes_in_use(account_) <= limit;
+  return bytes_in_use(account_) <= account_.limit->memory_limit.load(std::memory_order_relaxed);
 }
 
 void charge_slice(int slice, uint64_t bytes) {

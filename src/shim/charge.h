@@ -37,11 +37,13 @@ inline bool account_of(int slice, SliceAccount* found) {
 // Bytes asked of the driver: taken from the slice first, and given back unless keep() is called.
 class Reservation {
  public:
-  Reservation(int slice, uint64_t bytes) : slice_(slice), bytes_(bytes) {
+  Reservation(int slice, uint64_t bytes) : bytes_(bytes) {
     if (!account_of(slice, &account_)) return;
-    taken_ = take(account_, bytes) || take_at_last(slice);
+    uint64_t in_use = 0;
+    taken_ = take(account_, bytes, &in_use) || take_at_last(slice, &in_use);
     // Small pieces come out of what the driver has already taken.
-    if (taken_ && bytes >= kLarge && !still_fits(slice)) give_back();
+    const uint64_t limit = account_.limit->memory_limit.load(std::memory_order_relaxed);
+    if (taken_ && bytes >= kLarge && in_use + kEdge > limit && !still_fits(slice)) give_back();
     refused_ = !taken_;
   }
   ~Reservation() { give_back(); }
@@ -57,16 +59,16 @@ class Reservation {
 
  private:
   static constexpr uint64_t kLarge = 1U << 20U;
+  static constexpr uint64_t kEdge = 512U << 20U;
 
   // Near the limit what the driver took on its own (code that was loaded since) is measured anew,
   // so that all together stays inside.
   bool still_fits(int slice);
   // Before a refusal: like the driver itself, makes the pools of this process give up what they
   // keep, and sees whether its overhead is still as large as it was.
-  bool take_at_last(int slice);
+  bool take_at_last(int slice, uint64_t* in_use);
 
   SliceAccount account_{};
-  int slice_;
   uint64_t bytes_;
   bool taken_ = false;
   bool refused_ = false;
@@ -79,7 +81,7 @@ inline void uncharge_slice(int slice, uint64_t bytes) {
 }
 inline void Reservation::give_back() {
   // The process may have another slot by now.
-  if (taken_) uncharge_slice(slice_, bytes_);
+  if (taken_) uncharge_slice(account_.gpu, bytes_);
   taken_ = false;
 }
 // The account follows a quantity that was `before` and is `now`.

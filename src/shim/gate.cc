@@ -12,6 +12,7 @@
 namespace divvy::shim {
 
 std::atomic<int> g_open_batches{0};
+std::atomic<int> g_captures{0};
 
 namespace {
 
@@ -19,7 +20,6 @@ namespace {
 // sooner: about 5 ms.
 constexpr uint32_t kSilentLooks = 16;
 
-std::atomic<int> g_captures{0};
 // No stream begins to be captured while this is held.
 SpinLock g_capture_lock;
 
@@ -189,12 +189,12 @@ void begin_batch(GatedLane& lane) {
   lane.filled_ns = 0;
   if (control()->asleep.load(std::memory_order_seq_cst) != 0) ring_doorbell();
   wake_watcher();
-  if (g_captures.load(std::memory_order_relaxed) == 0) context.samples.collect();
+  if (!anything_captured()) context.samples.collect();
 }
 
 // With `busy` held.
 Sample* begin_sample(GatedLane& lane, CostEntry* entry) {
-  if (!watcher_runs() || g_captures.load(std::memory_order_relaxed) != 0) return nullptr;
+  if (!watcher_runs() || anything_captured()) return nullptr;
   GateContext& context = *lane.context.load();
   wire::LanesPage* page = nullptr;
   const uint64_t address = page_of(context, &page);

@@ -71,6 +71,8 @@ void before_waiting_for_event();
 // Around a call that begins to capture a stream. Nothing may be put into a capturing stream, and
 // while there is one, nothing into the legacy stream from another thread; so nobody else puts
 // anything into any stream during the call.
+extern std::atomic<int> g_captures;
+inline bool anything_captured() { return g_captures.load(std::memory_order_relaxed) != 0; }
 class BeginCapture {
  public:
   BeginCapture(CUstream stream, bool per_thread);

@@ -104,13 +104,16 @@ void GraphRoom::enter(CUgraphExec exec) {
   const uint64_t idle = pool_idle(pool);
   const uint64_t missing = need.bytes > idle ? need.bytes - idle : 0;
   reserved_ = (missing + kPoolStepBytes - 1) / kPoolStepBytes * kPoolStepBytes;
-  refused_ = !take(account_, reserved_) && !(pools_give_up(slice) && take(account_, reserved_));
+  uint64_t in_use = 0;
+  refused_ = !take(account_, reserved_, &in_use) &&
+             !(pools_give_up(slice) && take(account_, reserved_, &in_use));
   if (!refused_) pool_ = pool;
 }
 
 void GraphRoom::leave() {
   pool_settle(pool_);
-  uncharge(account_, reserved_);
+  // The process may have another slot by now.
+  uncharge_slice(account_.gpu, reserved_);
 }
 
 void forget_graphs_of_parent() {

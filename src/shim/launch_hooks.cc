@@ -43,6 +43,19 @@ CUresult begin_capture(CUstream stream, bool per_thread, Real real, Arguments...
   return result;
 }
 
+template <typename Real>
+CUresult end_capture(CUstream stream, bool per_thread, Real real, CUgraph* graph) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  g_cuda.cuStreamIsCapturing(per_thread && stream == nullptr ? CU_STREAM_PER_THREAD : stream,
+                             &status);
+  const CUresult result = real(stream, graph);
+  // On any other stream than the one it began on, the capture goes on.
+  const bool goes_on =
+      result == CUDA_ERROR_ILLEGAL_STATE || result == CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+  if (status != CU_STREAM_CAPTURE_STATUS_NONE && !goes_on) divvy::shim::capture_ended();
+  return result;
+}
+
 }  // namespace
 
 #define DIVVY_LAUNCH_HOOKS(suffix, per_thread)                                                     \
@@ -106,10 +119,7 @@ CUresult begin_capture(CUstream stream, bool per_thread, Real real, Arguments...
   }                                                                                                \
   DIVVY_EXPORT CUresult cuStreamEndCapture##suffix(CUstream stream, CUgraph* graph) {              \
     DIVVY_NEED(cuStreamEndCapture##suffix);                                                        \
-    const CUresult result = g_cuda.cuStreamEndCapture##suffix(stream, graph);                      \
-    /* On any other stream than the one it began on, the capture goes on. */                       \
-    if (result != CUDA_ERROR_ILLEGAL_STATE) divvy::shim::capture_ended();                          \
-    return result;                                                                                 \
+    return end_capture(stream, per_thread, g_cuda.cuStreamEndCapture##suffix, graph);              \
   }                                                                                                \
   DIVVY_EXPORT CUresult cuStreamSynchronize##suffix(CUstream stream) {                             \
     DIVVY_NEED(cuStreamSynchronize##suffix);                                                       \

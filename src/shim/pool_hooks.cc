@@ -1,6 +1,7 @@
 // Stream-ordered memory and pools.
 #include "shim/charge.h"
 #include "shim/export.h"
+#include "shim/gate.h"
 #include "shim/give_back.h"
 #include "shim/graph_memory.h"
 #include "shim/pools.h"
@@ -22,6 +23,7 @@ uint64_t in_steps(uint64_t bytes) {
 }
 
 bool capturing(CUstream stream, bool per_thread) {
+  if (!divvy::shim::anything_captured()) return false;
   const auto ask = per_thread ? g_cuda.cuStreamIsCapturing_ptsz : g_cuda.cuStreamIsCapturing;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   return ask != nullptr && ask(stream, &status) == CUDA_SUCCESS &&
@@ -73,7 +75,6 @@ CUresult allocate_from(PoolIndex pool, const CUdeviceptr* out, size_t bytes, Rea
     if (!room.refused()) {
       const CUresult result = real();
       if (result != CUDA_SUCCESS) return result;
-      divvy::shim::pool_settle(pool);
       remember(*out, bytes, slice, pool);
       return result;
     }

@@ -125,9 +125,9 @@ PoolIndex graph_pool_index(CUdevice device) {
   return find_or_add(nullptr, device, charged_slice_of(device));
 }
 
+// Without the lock: it stays while anybody has the index.
 int pool_slice(PoolIndex index) {
-  const Locked locked;
-  return index != 0 ? g_pool[index].slice : -1;
+  return index != 0 ? __atomic_load_n(&g_pool[index].slice, __ATOMIC_RELAXED) : -1;
 }
 
 uint64_t pool_idle(PoolIndex index) {
@@ -145,6 +145,7 @@ bool pool_settle(PoolIndex index) {
 
 void pool_allocated(PoolIndex index) {
   const Locked locked;
+  settle_locked(g_pool[index]);
   ++g_pool[index].live;
 }
 

@@ -35,7 +35,8 @@ uint64_t pool_idle(PoolIndex index);
 // Charges what the pool has reserved now. True when that is more than it was.
 bool pool_settle(PoolIndex index);
 
-// An allocation of the pool came to be; its pointer's entry carries the index.
+// An allocation of the pool came to be; its pointer's entry carries the index. Charges what the
+// pool has reserved now.
 void pool_allocated(PoolIndex index);
 // An allocation was freed, or its free was put into a stream.
 void pool_freed(PoolIndex index);

@@ -98,6 +98,36 @@ TEST_F(CudaCore, AQueueFullOfKernelsMakesTheLaunchWaitNotFail) {
   EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
 }
 
+// The stream waits until all is queued: what the CPU does in between is not in the events.
+TEST_F(CudaCore, EventsInAStreamThatIsHeldMeasureTheKernelAlone) {
+  void* word = nullptr;
+  ASSERT_EQ(cuMemHostAlloc(&word, sizeof(uint32_t), CU_MEMHOSTALLOC_DEVICEMAP), CUDA_SUCCESS);
+  auto* released = static_cast<std::atomic<uint32_t>*>(word);
+  CUstream stream = nullptr;
+  CUevent begin = nullptr;
+  CUevent end = nullptr;
+  ASSERT_EQ(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  ASSERT_EQ(cuEventCreate(&begin, CU_EVENT_DEFAULT), CUDA_SUCCESS);
+  ASSERT_EQ(cuEventCreate(&end, CU_EVENT_DEFAULT), CUDA_SUCCESS);
+  uint64_t ns = 20'000;
+  void* parameters[] = {&ns};
+  for (uint32_t ticket = 1; ticket <= 100; ++ticket) {
+    ASSERT_EQ(cuStreamWaitValue32_v2(stream, reinterpret_cast<CUdeviceptr>(word), ticket,
+                                     CU_STREAM_WAIT_VALUE_GEQ),
+              CUDA_SUCCESS);
+    ASSERT_EQ(cuEventRecord(begin, stream), CUDA_SUCCESS);
+    std::this_thread::yield();
+    ASSERT_EQ(cuLaunchKernel(function("spin"), 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr),
+              CUDA_SUCCESS);
+    ASSERT_EQ(cuEventRecord(end, stream), CUDA_SUCCESS);
+    released->store(ticket);
+    ASSERT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    float ms = 0;
+    ASSERT_EQ(cuEventElapsedTime(&ms, begin, end), CUDA_SUCCESS);
+    EXPECT_FLOAT_EQ(ms, 0.02F);
+  }
+}
+
 TEST_F(CudaCore, HostFunctionsMayTakeLocksThatTheProgramHoldsWhileItAsks) {
   std::mutex mutex;
   std::atomic<bool> ran{false};

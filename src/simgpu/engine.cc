@@ -60,6 +60,7 @@ void Engine::submit(std::unique_lock<std::mutex>& lock, Stream& stream, Op&& op)
   }
   const bool visible = op.visible();
   op.enqueued_at_ns = now();
+  op.unmet = op.kind == OpKind::kWaitValue && !value_reached(op);
   stream.prefix_ns += op.cost_ns;
   op.prefix_ns = stream.prefix_ns;
   if (visible) stream.visible_prefix_ns.push_back(op.prefix_ns);
@@ -195,8 +196,9 @@ bool Engine::step_instant(Stream& stream, uint64_t now) {
           op->waited = true;
           return progress;
         }
-        // A value that was not there when last looked at arrived just now.
-        end = op->waited ? now : start;
+        // A value that was not there when last looked at arrived just now. Queueing it was a look,
+        // if the stream had nothing else to do then.
+        end = op->waited || (op->unmet && start == op->enqueued_at_ns) ? now : start;
         break;
       case OpKind::kWriteValue:
         if (op->wide) {

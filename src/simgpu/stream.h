@@ -41,6 +41,7 @@ struct Op {
   OpKind kind = OpKind::kAction;
   bool wide = false;      // kWaitValue, kWriteValue: 64 bits
   bool waited = false;    // kWaitValue: seen unsatisfied at least once
+  bool unmet = false;     // kWaitValue: unsatisfied when it was queued
   uint16_t width = 1000;  // kKernel: thousandths of the GPU it fills
   uint32_t flags = 0;     // kWaitValue: CU_STREAM_WAIT_VALUE_*
   uint64_t enqueued_at_ns = 0;
