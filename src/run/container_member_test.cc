@@ -169,7 +169,10 @@ TEST_F(ContainerMembers, ThatUseMoreMemoryThanTheyMayAreToldSo) {
 }
 
 TEST_F(ContainerMembers, OutliveTheDaemonAndAreEndedWhenTheirShepherdIsKilled) {
-  start(contained(1, "echo ready; sleep 1000"));
+  fs::create_directories(folder_.path() / "data");
+  MemberStart member = contained(1, "echo ready; sleep 1000");
+  member.container->mounts = {{(folder_.path() / "data").string(), "/d", false}};
+  start(member);
   await_line(key(1), "ready");
   const ProcessMark shepherd = watch_of(key(1)).shepherd;
   ASSERT_GT(shepherd.pid, 1);
