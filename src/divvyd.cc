@@ -117,6 +117,8 @@ Status serve(config::LiveConfig& settings, node::Background& background,
   server_options.socket = net::api_socket(run);
   // A team and its scripts at once; a thread that waits costs little.
   server_options.max_connections = 512;
+  server_options.max_per_caller = 128;
+  server_options.max_for_operators = 64;
   server_options.mode = config.socket.group.empty() ? config.socket.mode : 0600;
   DIVVY_TRY(server,
             net::HttpServer::create(server_options, [&](const auto& request, const auto& caller) {

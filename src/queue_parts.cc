@@ -137,6 +137,9 @@ Status QueueHouse::serve_network() {
   options.max_rate = settings_.max_rate;
   options.max_connections = 256;
   options.max_per_caller = 32;
+  options.account = [this](const auto& request, const auto& /*caller*/) {
+    return people_->account_of(request);
+  };
   DIVVY_TRY(server,
             net::HttpServer::create(options, [this](const auto& request, const auto& caller) {
               if (handles(request.path)) return handle(request, caller);

@@ -43,8 +43,12 @@ TEST_F(Jobs, AJobRunsInItsSliceAndItsOutputIsKept) {
 TEST_F(Jobs, ASliceLimitsTheMember) {
   const auto id = submit({{"gpu", 0.3},
                           {"gpu_memory", "4GiB"},
-                          {"command", {GPULOAD_PROGRAM, "alloc", "--chunk", "512MiB"}}});
+                          {"command", {GPULOAD_PROGRAM, "alloc", "--chunk", "64MiB", "--exact"}}});
   ASSERT_TRUE(becomes(id, "succeeded"));
+  const json::value report = json::parse(divvy({"logs", std::to_string(id)}).out);
+  const auto bytes = report.at("families").at(0).at("bytes").to_number<std::uint64_t>();
+  EXPECT_LE(bytes, std::uint64_t{4} << 30);
+  EXPECT_GE(bytes, std::uint64_t{3} << 30);
 }
 
 TEST_F(Jobs, WhoDoesNotFitWaitsSaysWhyAndStartsWhenThereIsRoom) {

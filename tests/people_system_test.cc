@@ -101,6 +101,13 @@ TEST_F(PeopleSystem, ATokenOpensTheApiOnTheNetworkAndNothingElseDoes) {
   EXPECT_EQ(status(token, "POST", "/v1/slices"), 404);
 }
 
+TEST_F(PeopleSystem, ARefusedTokenIsLoggedWithTheAddressAndWithoutTheToken) {
+  EXPECT_EQ(status("divvy_guess", "GET", "/v1/jobs"), 401);
+  EXPECT_TRUE(eventually([&] { return has(daemon_log(), "token refused"); }));
+  EXPECT_TRUE(has(daemon_log(), "from=127.0.0.1")) << daemon_log();
+  EXPECT_FALSE(has(daemon_log(), "divvy_guess"));
+}
+
 TEST_F(PeopleSystem, NobodySpeaksWithTheDaemonInTheClear) {
   const auto plain = net::http_request(
       net::TcpAddress{"127.0.0.1", port_},

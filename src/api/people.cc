@@ -4,6 +4,7 @@
 
 #include "api/answers.h"
 #include "api/documents.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "model/name.h"
 #include "node/process.h"
@@ -43,10 +44,24 @@ Status may(const Person& person, Action action, const model::Job* job) {
 
 Result<Person> People::identify(const net::HttpRequest& request, const net::Caller& caller) const {
   DIVVY_TRY(token, token_in(request));
-  if (token) return owner_of(*token);
+  if (token) {
+    auto owner = owner_of(*token);
+    if (!owner && refusals_.allow(caller.who(), clock_.now())) {
+      log_warning("token refused", {{"from", caller.who()}, {"path", request.path}});
+    }
+    return owner;
+  }
   if (caller.local()) return local_person(caller.uid());
   return err(ErrorCode::kPermissionDenied,
              "a token is needed over the network; on the machine, divvy token create makes one");
+}
+
+std::optional<std::string> People::account_of(const net::HttpRequest& request) const {
+  const auto token = token_in(request);
+  if (!token || !*token) return std::nullopt;
+  const auto owner = owner_of(**token);
+  if (!owner) return std::nullopt;
+  return owner->name;
 }
 
 Result<Person> People::owner_of(std::string_view token) const {

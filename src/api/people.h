@@ -4,6 +4,8 @@
 
 #include <sys/types.h>
 
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "base/clock.h"
@@ -11,6 +13,7 @@
 #include "model/job.h"
 #include "model/person.h"
 #include "net/http.h"
+#include "net/rate_limit.h"
 #include "store/database.h"
 
 namespace divvy::api {
@@ -37,6 +40,9 @@ class People {
   [[nodiscard]] Result<model::Person> identify(const net::HttpRequest& request,
                                                const net::Caller& caller) const;
 
+  // The name of who has a valid token; nothing where there is none. For limits.
+  [[nodiscard]] std::optional<std::string> account_of(const net::HttpRequest& request) const;
+
   // 401 as problem+json, with the header that says how to do better.
   [[nodiscard]] static net::HttpResponse refusal(const Error& error);
 
@@ -50,6 +56,8 @@ class People {
   store::Database& database_;
   const Clock& clock_;
   uid_t daemon_uid_;
+  // Of refused tokens one line a second for each caller: the log is not for them to fill.
+  mutable net::RateLimit refusals_{1};
 };
 
 }  // namespace divvy::api

@@ -1,5 +1,7 @@
 #include "api/queue_routes.h"
 
+#include <unistd.h>
+
 #include <boost/json.hpp>
 
 #include "api/answers.h"
@@ -92,7 +94,14 @@ QueueRoutes::Answer QueueRoutes::route(const net::HttpRequest& request,
                     escape_for_terminal(request.path.substr(0, 100)))));
   }
   DIVVY_CHECK_OK(may(who, Action::kAdminister, nullptr));
-  if (backing_up) return backup(request.body);
+  if (backing_up) {
+    // It is the daemon that writes where the request says: for those who could do so themselves.
+    if (!who.uid || (*who.uid != 0 && *who.uid != ::geteuid())) {
+      return err(ErrorCode::kPermissionDenied,
+                 "a backup is made by root, or by the user that divvyd runs as");
+    }
+    return backup(request.body);
+  }
   const SettingsKind kind = queue ? SettingsKind::kQueue : SettingsKind::kUser;
   const std::string name = queue ? *queue : *user;
   return putting ? put(kind, name, request.body) : remove(kind, name);

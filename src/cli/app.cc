@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <ostream>
 #include <span>
 
@@ -88,6 +89,21 @@ std::vector<std::string> option_names(const CommandLine& line) {
   return names;
 }
 
+// What other programs call what Divvy does: fingers type it by habit.
+std::optional<std::string_view> by_another_name(std::string_view word) {
+  struct Habit {
+    std::string_view typed;
+    std::string_view meant;
+  };
+  constexpr Habit kHabits[] = {{"cancel", "delete"},  {"kill", "delete"},    {"stop", "delete"},
+                               {"scancel", "delete"}, {"squeue", "list"},    {"sbatch", "submit"},
+                               {"srun", "run"},       {"nvidia-smi", "gpus"}};
+  for (const Habit& habit : kHabits) {
+    if (habit.typed == word) return habit.meant;
+  }
+  return std::nullopt;
+}
+
 // The message for the first word that nobody understood.
 std::string unknown_word(const CommandLine& line, const std::string& word) {
   // "--colour=never" is a mistake in the part before the "=".
@@ -106,7 +122,10 @@ std::string unknown_word(const CommandLine& line, const std::string& word) {
     text = candidates.empty() ? fmt::format("{} takes no argument \"{}\"", place, shown)
                               : fmt::format("there is no command \"{}\"", shown);
   }
-  if (const auto meant = did_you_mean(bare, std::span<const std::string>(candidates))) {
+  const auto habit = by_another_name(bare);
+  if (habit && &line.chosen() == &line.app) {
+    text += fmt::format("; that is `divvy {}`", *habit);
+  } else if (const auto meant = did_you_mean(bare, std::span<const std::string>(candidates))) {
     text += fmt::format("; did you mean {}?", *meant);
   } else if (!is_option && !candidates.empty()) {
     text += fmt::format("; commands are {}", fmt::join(candidates, ", "));
@@ -120,11 +139,19 @@ class Run {
       : services_(services), terminal_(terminal), out_(out), err_(err) {}
 
   int operator()(std::vector<std::string> arguments) {
+    // `divvy help submit` is `divvy submit --help`.
+    if (!arguments.empty() && arguments.front() == "help") {
+      arguments.erase(arguments.begin());
+      arguments.emplace_back("--help");
+    }
     line_.tree.split_command(arguments);
     try {
       // CLI11 takes the words from the back.
       line_.app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     } catch (const CLI::CallForHelp&) {
+      const std::vector<std::string> rest = line_.app.remaining(true);
+      const bool no_such_command = !rest.empty() && &line_.chosen() == &line_.app;
+      if (no_such_command) return usage(unknown_word(line_, rest.front()));
       return session().print(help_text(line_.chosen()));
     } catch (const CLI::ExtrasError&) {
       const std::vector<std::string> rest = line_.app.remaining(true);

@@ -104,6 +104,29 @@ TEST(App, SuggestsTheCommandThatWasMeant) {
             "divvy: there is no command \"gpsu\"; did you mean gpus?\nTry `divvy --help`.\n");
 }
 
+TEST(App, KnowsWhatOtherProgramsCallItsCommands) {
+  const std::pair<const char*, const char*> habits[] = {
+      {"cancel", "divvy delete"},  {"kill", "divvy delete"},   {"stop", "divvy delete"},
+      {"squeue", "divvy list"},    {"sbatch", "divvy submit"}, {"srun", "divvy run"},
+      {"nvidia-smi", "divvy gpus"}};
+  for (const auto& [typed, meant] : habits) {
+    const Outcome outcome = divvy({typed, "17"});
+    EXPECT_EQ(outcome.status, kExitUsage) << typed;
+    EXPECT_TRUE(has(outcome.err, meant)) << outcome.err;
+  }
+}
+
+TEST(App, HelpOfACommandMayBeAskedForInBothWays) {
+  EXPECT_EQ(divvy({"help", "submit"}).out, divvy({"submit", "--help"}).out);
+  EXPECT_EQ(divvy({"help"}).out, divvy({"--help"}).out);
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"nosuch", "--help"}, {"help", "nosuch"}}) {
+    const Outcome outcome = divvy(words);
+    EXPECT_EQ(outcome.status, kExitUsage);
+    EXPECT_TRUE(has(outcome.err, "there is no command \"nosuch\"")) << outcome.err;
+  }
+}
+
 TEST(App, ListsTheCommandsWhenNoneIsClose) {
   EXPECT_TRUE(has(divvy({"frobnicate"}).err,
                   "commands are submit, list, get, describe, explain, logs, wait, suspend, resume, "

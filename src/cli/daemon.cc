@@ -90,7 +90,18 @@ Result<Reply> Daemon::follow(const Question& question, const net::HttpPieces& pi
   return Reply{response.status, std::move(response.body)};
 }
 
-bool Daemon::running() const { return ask("GET", "/v1/node").has_value(); }
+Status Daemon::reach() const {
+  DIVVY_CHECK_OK(ask("GET", "/v1/node"));
+  return {};
+}
+
+Result<bool> Daemon::start_where_none_runs() const {
+  const Status there = reach();
+  if (there) return false;
+  if (there.error().code != ErrorCode::kUnavailable) return err(there.error());
+  DIVVY_CHECK_OK(start());
+  return true;
+}
 
 Status Daemon::check_kind() const {
   DIVVY_TRY(reply, ask("GET", "/v1/node"));
@@ -156,7 +167,8 @@ Status Daemon::start() const {
   // Somebody else may have started one at the same moment; theirs is as good, once it is ready.
   const bool another = WIFEXITED(status) && WEXITSTATUS(status) == 3;
   for (int attempt = 0; another && attempt < 100; ++attempt) {
-    if (running()) return {};
+    const Status there = reach();
+    if (there || there.error().code != ErrorCode::kUnavailable) return there;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   return err(ErrorCode::kUnavailable, "divvyd could not be started: {}",

@@ -51,11 +51,16 @@ class Daemon {
   // An answer that grows: net::http_follow(). The body of the reply is that of a refusal.
   [[nodiscard]] Result<Reply> follow(const Question& question, const net::HttpPieces& pieces) const;
 
-  [[nodiscard]] bool running() const;
+  // kUnavailable: none runs. Any other error is about one that does: it does not answer, or is not
+  // to be believed.
+  [[nodiscard]] Status reach() const;
+  [[nodiscard]] bool running() const { return reach().has_value(); }
   // Not the one of this machine's socket.
   [[nodiscard]] bool is_remote() const { return options_.remote.has_value(); }
   // Starts one in the background and waits until it is ready.
   [[nodiscard]] Status start() const;
+  // The same where none runs; true: it was started.
+  [[nodiscard]] Result<bool> start_where_none_runs() const;
   // The one that runs is about the same kind of GPUs, real or simulated, as this environment.
   [[nodiscard]] Status check_kind() const;
   [[nodiscard]] const Options& options() const { return options_; }

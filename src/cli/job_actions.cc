@@ -66,7 +66,10 @@ int change(const Session& session, const ActionArguments& arguments, const std::
         note(done.status());
         continue;
       }
-      note(session.print(fmt::format("job {} is {}\n", job, done.answer()["state"].text())));
+      const std::string state = done.answer()["state"].text();
+      const bool too_late = method == "DELETE" && is_final_state(state) && state != "cancelled";
+      note(session.print(too_late ? fmt::format("job {} has ended already: {}\n", job, state)
+                                  : fmt::format("job {} is {}\n", job, state)));
     }
   }
   return status;

@@ -288,6 +288,29 @@ TEST_F(JobCommands, SubmitWithFollowShowsTheOutputAndHasTheExitStatusOfTheJob) {
   EXPECT_EQ(divvy({"submit", "--wait", "--", "a"}).status, 137);
 }
 
+TEST_F(JobCommands, LogsOfAJobThatWaitsSayThatItDoes) {
+  daemon_.on("GET /v1/jobs/17/logs", "");
+  daemon_.on("GET /v1/jobs/17", job_in("queued", 0));
+  const CliOutcome outcome = divvy({"logs", "17"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_NE(outcome.err.find("job 17 waits"), std::string::npos) << outcome.err;
+}
+
+TEST_F(JobCommands, DeleteOfAJobThatHasEndedSaysSo) {
+  daemon_.on("DELETE /v1/jobs/17", job_in("succeeded", 0));
+  EXPECT_EQ(divvy({"delete", "17"}).out, "job 17 has ended already: succeeded\n");
+}
+
+TEST_F(JobCommands, SubmitByMemoryAloneAsksForNoWholeGpu) {
+  daemon_.on("GET /v1/node", "{}");
+  daemon_.on("POST /v1/jobs", R"({"items":[{"id":17,"name":"a","state":"queued"}]})", 201);
+  EXPECT_EQ(divvy({"submit", "--gpu-mem", "10GiB", "--", "a"}).status, 0);
+  const std::string asked = daemon_.asked().back();
+  EXPECT_EQ(asked.find("\"gpu\":"), std::string::npos) << asked;
+  EXPECT_NE(asked.find("\"gpu_memory\":\"10GiB\""), std::string::npos) << asked;
+}
+
 TEST_F(JobCommands, LogsGoOnWhereTheyBrokeOff) {
   int connections = 0;
   daemon_.on("GET /v1/jobs/17/logs", [&](const net::HttpRequest& request) {

@@ -32,6 +32,15 @@ std::string log_path(std::uint64_t job, const LogOptions& options, bool follow,
                       {"attempt", number(options.attempt)}});
 }
 
+// Nothing was written by a job that has not begun: that is no empty output.
+void say_that_it_waits(const Session& session, const Daemon& daemon, std::uint64_t job) {
+  const auto reply = daemon.ask("GET", fmt::format("/v1/jobs/{}", job));
+  const auto answer = reply && reply->ok() ? Answer::parse(reply->body) : Result<Answer>(Answer());
+  if (!answer || (*answer)["state"].text() != "queued") return;
+  session.say(
+      fmt::format("job {} waits and has written nothing yet; `divvy get {}` says why", job, job));
+}
+
 }  // namespace
 
 int show_logs(const Session& session, std::uint64_t job, const LogOptions& options) {
@@ -39,7 +48,11 @@ int show_logs(const Session& session, std::uint64_t job, const LogOptions& optio
   if (!daemon) return session.fail(daemon.error());
   const DetachOnInterrupt detach(
       fmt::format("stopped looking; job {} goes on: divvy logs {} -f", job, job));
-  LogFollow log(options.timestamps, [&](std::string_view line) { session.out << line; });
+  bool wrote = false;
+  LogFollow log(options.timestamps, [&](std::string_view line) {
+    session.out << line;
+    wrote = true;
+  });
   Outage outage(session);
   // A daemon that was never there is an error; one that went away comes back.
   for (bool reached = options.reached;;) {
@@ -71,6 +84,7 @@ int show_logs(const Session& session, std::uint64_t job, const LogOptions& optio
   }
   log.end();
   session.out << std::flush;
+  if (!wrote && !options.follow) say_that_it_waits(session, *daemon, job);
   return session.out ? kExitOk : kExitError;
 }
 

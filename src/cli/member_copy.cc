@@ -61,8 +61,7 @@ bool succeeded(pid_t pid) {
 }
 
 Result<run::DoorVisit> visit_for_copy(const MemberPlace& place) {
-  DIVVY_TRY(folder, run::MemberFolder::open(fs::path(place.folder)));
-  return run::DoorVisit::begin(folder);
+  return run::DoorVisit::begin(fs::path(place.folder));
 }
 
 // How the member's tar ended; what it had to say went to standard error.
@@ -71,6 +70,9 @@ Status wait_for_end(run::DoorVisit& door) {
     DIVVY_TRY(end, door.ended(std::chrono::minutes(10)));
     if (!end) continue;
     if (end->exit_code == 0 && end->signal == 0) return {};
+    if (end->exit_code == 127) {
+      return err(ErrorCode::kUnsupported, "the job has no tar, with which copies are made inside");
+    }
     return err(ErrorCode::kIo, "tar in the job ended with {}",
                end->signal != 0 ? fmt::format("signal {}", end->signal)
                                 : fmt::format("status {}", end->exit_code));

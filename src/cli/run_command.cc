@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <cerrno>
 #include <cstring>
@@ -24,10 +25,10 @@ json::object parse_object(const std::string& text) {
   return !code && value.is_object() ? value.as_object() : json::object{};
 }
 
-std::string_view text_of(const json::object& object, std::string_view name) {
+// For people: names and commands come from other users.
+std::string text_of(const json::object& object, std::string_view name) {
   const json::value* value = object.if_contains(name);
-  return value != nullptr && value->is_string() ? std::string_view(value->as_string())
-                                                : std::string_view();
+  return value != nullptr && value->is_string() ? escape_for_terminal(value->as_string()) : "";
 }
 
 std::uint64_t number_of(const json::object& object, std::string_view name) {
@@ -54,6 +55,39 @@ std::string get(const std::vector<std::string>& environment, const std::string& 
     if (entry.starts_with(start)) return entry.substr(start.size());
   }
   return {};
+}
+
+bool is_absolute_path(std::string_view text) {
+  return text.starts_with('/') && text.size() < 4096 &&
+         std::ranges::none_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x20; });
+}
+
+// "GPU-3f2a...,GPU-..."; also of MIG devices.
+bool is_device_list(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '/' || c == ',';
+  });
+}
+
+bool is_per_cent(std::string_view text) {
+  return !text.empty() && text.size() <= 3 &&
+         std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// All that a slice needs. Whatever else an answer names could run code in the command.
+bool may_be_set(std::string_view name, std::string_view value) {
+  struct Variable {
+    std::string_view name;
+    bool (*fits)(std::string_view);
+  };
+  constexpr Variable kVariables[] = {{"DIVVY_SOCKET", is_absolute_path},
+                                     {"CUDA_VISIBLE_DEVICES", is_device_list},
+                                     {"CUDA_MPS_PIPE_DIRECTORY", is_absolute_path},
+                                     {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", is_per_cent}};
+  return std::ranges::any_of(kVariables, [&](const Variable& variable) {
+    return variable.name == name && variable.fits(value);
+  });
 }
 
 // `first` in front of a list with ':' between its parts, and nowhere else in it.
@@ -128,14 +162,20 @@ int become(const std::vector<std::string>& command, const std::vector<std::strin
 
 }  // namespace
 
-std::vector<std::string> command_environment(const std::vector<std::string>& present,
-                                             const std::string& grant_environment,
-                                             const RunLibraries& libraries) {
+Result<std::vector<std::string>> command_environment(const std::vector<std::string>& present,
+                                                     const std::string& grant_environment,
+                                                     const RunLibraries& libraries) {
   std::vector<std::string> result = present;
   for (const auto& entry : parse_object(grant_environment)) {
-    if (entry.value().is_string()) {
-      set(result, std::string(entry.key()), std::string(entry.value().as_string()));
+    const std::string name(entry.key());
+    const json::value& value = entry.value();
+    if (!value.is_string() || !may_be_set(name, value.as_string())) {
+      return err(ErrorCode::kPermissionDenied,
+                 "divvyd wants to set {} for the command, which is none of its variables or not "
+                 "what they look like; are divvy and divvyd of the same version?",
+                 escape_for_terminal(name.substr(0, 60)));
     }
+    set(result, name, std::string(value.as_string()));
   }
   // The dynamic linker also takes spaces between libraries; we write only colons.
   set(result, "LD_PRELOAD", in_front(libraries.shim.string(), get(result, "LD_PRELOAD")));
@@ -183,10 +223,9 @@ int run_command(const Daemon& daemon, const RunOptions& options, const RunLibrar
                     "Divvy elsewhere",
                 kExitError);
   }
-  if (!daemon.running()) {
-    if (const Status started = daemon.start(); !started) {
-      return fail(started.error().message, kExitError);
-    }
+  const auto started = daemon.start_where_none_runs();
+  if (!started) return fail(started.error().message, kExitError);
+  if (*started) {
     err << "divvy: started divvyd in the background (its socket is "
         << daemon.options().socket.string() << ")\n";
   }
@@ -217,10 +256,10 @@ int run_command(const Daemon& daemon, const RunOptions& options, const RunLibrar
            "--device\n";
   }
   if (!options.quiet && ::isatty(STDERR_FILENO) != 0) err << granted_text(grant);
-  const int status = become(
-      options.command,
-      command_environment(present, environment ? json::serialize(*environment) : "{}", libraries),
-      err);
+  const auto variables =
+      command_environment(present, environment ? json::serialize(*environment) : "{}", libraries);
+  const int status = variables ? become(options.command, *variables, err)
+                               : fail(variables.error().message, kExitError);
   (void)daemon.ask("DELETE", fmt::format("/v1/tenants/{}", number_of(grant, "id")));
   return status;
 }

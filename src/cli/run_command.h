@@ -34,10 +34,11 @@ struct RunLibraries {
 };
 
 // The environment of the command as NAME=VALUE: the present one, with what the grant says (a JSON
-// object of texts) and the libraries put in front. Pure.
-[[nodiscard]] std::vector<std::string> command_environment(const std::vector<std::string>& present,
-                                                           const std::string& grant_environment,
-                                                           const RunLibraries& libraries);
+// object of texts) and the libraries put in front. kPermissionDenied: the grant has anything but
+// the variables of a slice. Pure.
+[[nodiscard]] Result<std::vector<std::string>> command_environment(
+    const std::vector<std::string>& present, const std::string& grant_environment,
+    const RunLibraries& libraries);
 
 // Who holds what, for people: the lines under "does not fit".
 [[nodiscard]] std::string holders_text(const std::string& no_fit_document);

@@ -40,7 +40,8 @@ TEST(RunCommand, PutsTheSliceIntoTheEnvironment) {
                                             "LD_PRELOAD=libx.so:/d/libdivvy.so"};
   const auto result =
       command_environment(present, R"({"CUDA_VISIBLE_DEVICES":"GPU-1","DIVVY_SOCKET":"/s"})",
-                          {.shim = "/d/libdivvy.so", .simgpu = "/d/simgpu"});
+                          {.shim = "/d/libdivvy.so", .simgpu = "/d/simgpu"})
+          .value();
   EXPECT_TRUE(contains(result, "HOME=/h"));
   EXPECT_TRUE(contains(result, "CUDA_VISIBLE_DEVICES=GPU-1"));
   EXPECT_TRUE(contains(result, "DIVVY_SOCKET=/s"));
@@ -51,7 +52,25 @@ TEST(RunCommand, PutsTheSliceIntoTheEnvironment) {
 
 TEST(RunCommand, LeavesTheLibraryPathAloneOnRealGpus) {
   const auto result = command_environment({}, "{}", {.shim = "/d/libdivvy.so", .simgpu = {}});
-  EXPECT_EQ(result, std::vector<std::string>{"LD_PRELOAD=/d/libdivvy.so"});
+  EXPECT_EQ(result.value(), std::vector<std::string>{"LD_PRELOAD=/d/libdivvy.so"});
+}
+
+TEST(RunCommand, SetsOnlyTheVariablesOfASlice) {
+  const auto accepts = [](const std::string& variables) {
+    return command_environment({}, variables, {.shim = "/d/libdivvy.so", .simgpu = {}}).has_value();
+  };
+  EXPECT_TRUE(accepts(R"({"DIVVY_SOCKET":"/run/divvy/t/3.sock",
+                          "CUDA_VISIBLE_DEVICES":"GPU-3f-1,MIG-0/1",
+                          "CUDA_MPS_PIPE_DIRECTORY":"/run/divvy/mps/0",
+                          "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE":"30"})"));
+  for (const char* variables :
+       {R"({"LD_PRELOAD":"/tmp/evil.so"})", R"({"LD_LIBRARY_PATH":"/tmp"})", R"({"PATH":"/tmp"})",
+        R"({"LD_AUDIT":"/tmp/evil.so"})", R"({"DIVVY_SOCKET":"relative"})",
+        R"({"DIVVY_SOCKET":"/a\nb"})", R"({"DIVVY_SOCKET":7})",
+        R"({"CUDA_VISIBLE_DEVICES":"GPU-1 x=y"})", R"({"CUDA_MPS_PIPE_DIRECTORY":""})",
+        R"({"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE":"30 "})", R"({"DIVVY_SOCKET=/x\u0000":"/y"})"}) {
+    EXPECT_FALSE(accepts(variables)) << variables;
+  }
 }
 
 TEST(RunCommand, NamesWhoHoldsWhat) {
@@ -62,6 +81,8 @@ TEST(RunCommand, NamesWhoHoldsWhat) {
             "  GPU 0 has 0.2 GPU free\n"
             "    train of al holds 0.8 GPU, 1.0 GiB: python\n");
   EXPECT_EQ(holders_text("nonsense"), "");
+  EXPECT_EQ(holders_text(R"({"gpus":[{"index":0,"reason":"\u001b[2J"}]})").find('\x1b'),
+            std::string::npos);
 }
 
 TEST(TenantTable, SaysThatAnAnswerWasNotUnderstood) {

@@ -71,7 +71,8 @@ Result<json::object> make_document(const SubmitArguments& arguments, const Clien
     file.emplace(std::move(read));
   }
   DIVVY_CHECK_OK(apply(arguments.flags, arguments.command, document));
-  if (!document.contains("gpu")) document["gpu"] = "1";
+  // By memory alone it is that memory, and as much of the GPU as that is of its memory.
+  if (!document.contains("gpu") && !document.contains("gpu_memory")) document["gpu"] = "1";
   if (!document.contains("queue") && !config.queue.empty()) document["queue"] = config.queue;
   const bool contained = document.contains("container") && !document["container"].is_null();
   if (!document.contains("working_directory") && !contained) {
@@ -92,10 +93,12 @@ Result<json::object> make_document(const SubmitArguments& arguments, const Clien
 
 // One that runs, as `divvy run` does it: the first job of a stranger needs no other command first.
 Status have_daemon(const Session& session, const Daemon& daemon) {
-  if (daemon.is_remote() || daemon.running()) return {};
-  DIVVY_CHECK_OK(daemon.start());
-  session.say("started divvyd in the background (its socket is " +
-              daemon.options().socket.string() + ")");
+  if (daemon.is_remote()) return {};
+  DIVVY_TRY(started, daemon.start_where_none_runs());
+  if (started) {
+    session.say("started divvyd in the background (its socket is " +
+                daemon.options().socket.string() + ")");
+  }
   return {};
 }
 

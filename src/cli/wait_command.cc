@@ -40,6 +40,14 @@ std::string state_words(const std::string& state) {
   return (state == "cancelled" ? "was " : "is ") + state;
 }
 
+// ": ended with exit code 3" of one that did not succeed; empty where nothing is known.
+std::string why(const Answer& job) {
+  const auto steps = job["history"].items();
+  if (job["state"].text() == "succeeded" || steps.empty()) return {};
+  const std::string reason = steps.back()["reason"].text();
+  return reason.empty() ? "" : ": " + reason;
+}
+
 struct WaitArguments {
   std::vector<std::string> jobs;
   std::string what = "ended";
@@ -122,7 +130,7 @@ int wait_for_job(const Session& session, std::uint64_t job, const WaitOptions& o
     }
   }
   if (!options.quiet && !last.empty()) {
-    session.say(fmt::format("job {} {}", job, state_words(last["state"].text())));
+    session.say(fmt::format("job {} {}{}", job, state_words(last["state"].text()), why(last)));
   }
   return decided.value_or(kExitError);
 }

@@ -92,6 +92,8 @@ struct QueueConfig {
   std::uint32_t reservations = 4;
   Duration idle_after = Duration(0);  // Zero: a job may hold a GPU and not use it
   Duration idle_warning = Duration(0);
+  std::uint32_t max_waiting = 40'000;  // Jobs and tasks; more make every list slow
+  std::uint32_t max_waiting_per_user = 10'000;
 };
 
 struct ApiConfig {

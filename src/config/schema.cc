@@ -215,6 +215,13 @@ std::vector<Setting> make_table() {
   table.push_back(time("queue", "idle_warning", kReload, "So long before that it is warned.",
                        FIELD(queue.idle_warning), Duration(0), hours(24 * 365)));
 
+  table.push_back(row("queue", "max_waiting", range("a number", 1U, 1'000'000U), kReload,
+                      "So many jobs may wait, each task of an array counted; more are refused.",
+                      FIELD(queue.max_waiting), within(1U, 1'000'000U), kWritePlainly));
+  table.push_back(row("queue", "max_waiting_per_user", range("a number", 1U, 1'000'000U), kReload,
+                      "The same for the jobs of one user.", FIELD(queue.max_waiting_per_user),
+                      within(1U, 1'000'000U), kWritePlainly));
+
   table.push_back(row("api", "address", "HOST:PORT, :PORT or off", kRestart,
                       "Where the API is served to the network; callers need a token.",
                       FIELD(api.address), read_address, kWritePlainly));

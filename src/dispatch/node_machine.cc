@@ -75,6 +75,7 @@ Result<MemberSlice> NodeMachine::grant(const run::MemberKey& key, const model::J
       .command = command_text(job.spec.command),
       .peer = {0, user.uid, user.gid},
       .held = true,
+      .of_a_job = true,
       .slices = member.slices};
   DIVVY_TRY(answer, parts_.tenants.grant(ask));
   if (const auto* no_fit = std::get_if<node::NoFit>(&answer)) {
@@ -91,6 +92,8 @@ Result<MemberSlice> NodeMachine::grant(const run::MemberKey& key, const model::J
 Status NodeMachine::release(const run::MemberKey& key) {
   const auto tenant = parts_.tenants.find(to_string(key));
   if (!tenant) return {};
+  const auto view = parts_.tenants.get(*tenant);
+  if (!view || !is_member(view->record)) return {};
   // The shepherd has seen to it that no process of the member is left.
   return parts_.tenants.release(*tenant, {0, 0, 0}, node::Registrar::ComeBack::kImpossible);
 }

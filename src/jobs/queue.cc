@@ -191,6 +191,31 @@ Status Queue::check_priority(QueueId queue, std::int32_t priority) const {
              priority, settings.highest_priority, settings.path);
 }
 
+Status Queue::check_waiting(const std::string& owner, std::uint32_t more) const {
+  if (settings_.most_waiting == 0 && settings_.most_waiting_of_user == 0) return {};
+  std::uint64_t all = more;
+  std::uint64_t theirs = more;
+  for (const auto& [id, entry] : jobs_) {
+    if (model::is_active(entry.job.state) || model::is_finished(entry.job.state)) continue;
+    ++all;
+    if (entry.job.owner == owner) ++theirs;
+  }
+  const auto refuse = [more](std::string_view whose, std::uint64_t sum, std::uint32_t most) {
+    return err(
+        ErrorCode::kResourceExhausted,
+        "{} jobs {}, and with {} more there would be {}, above the limit of {}; submit again "
+        "when some have started, or delete some",
+        sum - more, whose, more, sum, most);
+  };
+  if (settings_.most_waiting_of_user > 0 && theirs > settings_.most_waiting_of_user) {
+    return refuse("of " + owner + " wait", theirs, settings_.most_waiting_of_user);
+  }
+  if (settings_.most_waiting > 0 && all > settings_.most_waiting) {
+    return refuse("wait", all, settings_.most_waiting);
+  }
+  return {};
+}
+
 Status Queue::check(const model::JobSpec& spec, const std::string& owner,
                     std::span<const FinishedJob> finished) {
   DIVVY_CHECK_OK(model::check(spec));
@@ -222,7 +247,7 @@ Status Queue::check(const model::JobSpec& spec, const std::string& owner,
   if (const auto obstacle = tree_.limit_below(*queue, tree_.user(owner), least)) {
     return err(ErrorCode::kOutOfRange, "request: {}", *obstacle);
   }
-  return {};
+  return check_waiting(owner, spec.array ? spec.array->tasks() : 1);
 }
 
 void Queue::submit(model::Job job, WallTime now, std::span<const FinishedJob> finished) {

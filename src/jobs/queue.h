@@ -209,6 +209,8 @@ class Queue {
   void reserve_for(Entry& entry, const place::Request& request, Round& round,
                    const std::optional<place::Reservation>& before);
   [[nodiscard]] bool array_is_full(const Entry& entry) const;
+  // Whether so many more may wait.
+  [[nodiscard]] Status check_waiting(const std::string& owner, std::uint32_t more) const;
   [[nodiscard]] place::Outlook outlook(WallTime now) const;
   [[nodiscard]] place::Request request_for(const Entry& entry) const;
   [[nodiscard]] std::uint32_t members_allowed(const Entry& entry,

@@ -38,6 +38,31 @@ TEST(Queue, AJobThatFitsStartsAndEnds) {
   EXPECT_TRUE(desk.pass().empty());
 }
 
+TEST(Queue, RefusesMoreWaitingJobsThanAUserMayHave) {
+  Settings settings;
+  settings.most_waiting_of_user = 3;
+  settings.most_waiting = 4;
+  Desk desk(settings);
+  const auto check = [&desk](const std::string& owner, std::uint32_t tasks) {
+    model::JobSpec job = spec(1000);
+    if (tasks > 1) job.array = model::ArraySpec{.first = 1, .last = tasks};
+    return desk.queue().check(job, owner, {});
+  };
+  EXPECT_TRUE(check("ann", 3).has_value());
+  const Status array = check("ann", 4);
+  ASSERT_FALSE(array.has_value());
+  EXPECT_EQ(array.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_NE(array.error().message.find("limit of 3"), std::string::npos) << array.error().message;
+  model::JobSpec job = spec(1000);
+  for (int i = 0; i < 3; ++i) desk.submit(job, "ann");
+  EXPECT_FALSE(check("ann", 1).has_value());
+  EXPECT_TRUE(check("bob", 1).has_value()) << "others are not kept out";
+  EXPECT_FALSE(check("bob", 2).has_value()) << "in all";
+  // One that runs waits no more.
+  ASSERT_FALSE(desk.run().empty());
+  EXPECT_TRUE(check("ann", 1).has_value());
+}
+
 TEST(Queue, EveryChangeIsNamedOnceSoThatItCanBeWrittenDown) {
   Desk desk;
   const JobId id = desk.submit(spec(300));

@@ -63,6 +63,9 @@ struct Settings {
   bool preemption = true;                   // also for queues that want their quota back
   std::uint32_t reservations = 4;           // jobs that wait for a place and whose place is kept
   std::uint32_t tries = 100;                // different requests that do not fit, in one pass
+  // Jobs that wait, each task of an array counted, in all and of one user; 0: any number.
+  std::uint32_t most_waiting = 0;
+  std::uint32_t most_waiting_of_user = 0;
   IdlePolicy idle;
   friend bool operator==(const Settings&, const Settings&) = default;
 };

@@ -39,4 +39,12 @@ Status check_name(std::string_view of, std::string_view name) {
   return {};
 }
 
+bool is_reserved_tenant_name(std::string_view name) {
+  constexpr std::string_view kMember = "job-";
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  if (!name.empty() && std::ranges::all_of(name, is_digit)) return true;
+  return name.starts_with(kMember) && name.size() > kMember.size() &&
+         is_digit(name[kMember.size()]);
+}
+
 }  // namespace divvy::model

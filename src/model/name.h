@@ -12,4 +12,8 @@ namespace divvy::model {
 // `of` says whose name it is ("job"), for the message.
 [[nodiscard]] Status check_name(std::string_view of, std::string_view name);
 
+// Names of tenants that nobody picks: those of members of jobs, which begin with "job-" and a digit
+// ("job-7.1.0"), and numbers, by which tenants are found as well.
+[[nodiscard]] bool is_reserved_tenant_name(std::string_view name);
+
 }  // namespace divvy::model

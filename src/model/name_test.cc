@@ -22,6 +22,15 @@ TEST(Name, RefusesWhatIsNotSafeEverywhere) {
   EXPECT_FALSE(check_name("job", std::string(129, 'x')).has_value());
 }
 
+TEST(Name, OfMembersAndNumbersIsNobodysToPick) {
+  for (const char* name : {"job-8.1.0", "job-8", "job-0x", "7", "007"}) {
+    EXPECT_TRUE(is_reserved_tenant_name(name)) << name;
+  }
+  for (const char* name : {"job", "job-", "job-a", "jobs-8.1.0", "train-8.1.0", "a7", ""}) {
+    EXPECT_FALSE(is_reserved_tenant_name(name)) << name;
+  }
+}
+
 TEST(Name, ShowsThePlace) {
   EXPECT_EQ(
       check_name("job", "my job").error().message,

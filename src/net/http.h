@@ -95,6 +95,10 @@ class Caller {
 // Called from many threads at once.
 using HttpHandler = std::function<HttpResponse(const HttpRequest&, const Caller&)>;
 
+// Whom a request counts for; nothing: nobody whom we know, so its address or user of the machine.
+using HttpAccount =
+    std::function<std::optional<std::string>(const HttpRequest& request, const Caller& caller)>;
+
 struct HttpServerOptions {
   std::filesystem::path socket;
   mode_t mode = 0600;                 // Of the socket: who may connect
@@ -103,7 +107,10 @@ struct HttpServerOptions {
   std::size_t max_connections = 64;   // Those beyond are told to come back later
   std::size_t max_per_caller = 0;     // Connections of one user or address; 0: as many as there are
   std::size_t max_streams = 32;       // Answers that grow; the rest is for those that end
-  std::uint32_t max_rate = 0;         // Requests a second of one user or address; 0: any number
+  std::size_t max_for_operators = 0;  // Beyond max_connections, for root and our own user
+  std::uint32_t max_rate = 0;         // Requests a second of one account; 0: any number
+  // Who has shown who they are is not kept waiting by a stranger at the same address.
+  HttpAccount account{};
   std::size_t max_body = 1U << 20U;
   std::chrono::milliseconds patience = std::chrono::seconds(10);  // For one message to arrive
 };
@@ -135,10 +142,14 @@ struct HttpTarget {
   std::filesystem::path socket;
   std::optional<TcpAddress> network{};  // Instead of the socket
   std::optional<TlsTrust> tls{};        // On the network
+  // On the socket: whoever says nothing for so long is asked for a sign of life, and given up where
+  // none comes within the same time, whatever the time for the answer itself is.
+  std::chrono::milliseconds silence = std::chrono::seconds(3);
 };
 
 // One request on a connection of its own. kUnavailable when nobody listens there, kTimeout when no
-// answer came in time; without a time it waits as long as it takes.
+// answer came in time; without a time it waits as long as it takes. On a socket nothing is said to
+// anybody but root and our own user (net/local_connect.h): kPermissionDenied.
 [[nodiscard]] Result<HttpResponse> http_request(const HttpTarget& target,
                                                 const HttpRequest& request,
                                                 std::optional<std::chrono::milliseconds> timeout);

@@ -5,7 +5,6 @@
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/address.hpp>
-#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/ssl/error.hpp>
 #include <boost/asio/ssl/host_name_verification.hpp>
 #include <boost/asio/ssl/stream.hpp>
@@ -16,6 +15,7 @@
 
 #include "base/text.h"
 #include "net/http.h"
+#include "net/local_connect.h"
 #include "net/tls_context.h"
 
 namespace divvy::net {
@@ -31,13 +31,18 @@ using TlsStream = asio::ssl::stream<PlainStream>;
 
 constexpr std::size_t kMaxAnswer = 64U << 20U;
 
+// Between one sign of life and the next: somebody who waits for a place may wait for days.
+constexpr std::chrono::seconds kNextSilence{30};
+
 Error to_error(const ErrorNumber& code, const std::string& where) {
   if (code == beast::error::timeout) {
     return {ErrorCode::kTimeout, fmt::format("divvyd at {} did not answer in time", where)};
   }
-  if (code == boost::system::errc::permission_denied) {
-    return {ErrorCode::kPermissionDenied,
-            fmt::format("you may not speak with the divvyd at {}", where)};
+  if (code == asio::error::no_recovery) {
+    return {ErrorCode::kTimeout,
+            fmt::format("the divvyd at {} runs but does not answer: it is stopped or overloaded. "
+                        "What was asked may still be done when it goes on",
+                        where)};
   }
   if (code.category() == asio::error::get_ssl_category()) {
     return {ErrorCode::kPermissionDenied,
@@ -79,12 +84,18 @@ struct Times {
   std::optional<std::chrono::milliseconds> step;
 };
 
+// Whether the server at this socket answers anything at all. One that works on something big does;
+// one that is stopped does not.
+bool gives_sign_of_life(const HttpTarget& local);
+
 // One request on one stream, step by step.
 template <typename Stream>
 class Exchange {
  public:
-  Exchange(asio::io_context& context, Stream& stream, Times times)
-      : context_(context), stream_(stream), times_(times) {}
+  // `local`: whom to ask for a sign of life when nothing comes; null: nobody. Outlives it.
+  Exchange(asio::io_context& context, Stream& stream, Times times,
+           const HttpTarget* local = nullptr)
+      : context_(context), stream_(stream), times_(times), local_(local) {}
 
   template <typename Start>
   ErrorNumber wait(const Start& start) {
@@ -97,8 +108,26 @@ class Exchange {
     } else {
       lowest.expires_never();
     }
-    start([&code](ErrorNumber result, auto...) { code = result; });
+    bool done = false;
+    start([&](ErrorNumber result, auto...) {
+      code = result;
+      done = true;
+    });
     context_.restart();
+    if (local_ == nullptr) {
+      context_.run();
+      return code;
+    }
+    std::chrono::milliseconds patience = local_->silence;
+    while (context_.run_for(patience), !done) {
+      context_.restart();
+      patience = kNextSilence;
+      if (gives_sign_of_life(*local_)) continue;
+      lowest.cancel();
+      context_.run();
+      return asio::error::no_recovery;
+    }
+    // What the stream has still to do, like ending its timer.
     context_.run();
     return code;
   }
@@ -139,8 +168,23 @@ class Exchange {
   asio::io_context& context_;
   Stream& stream_;
   Times times_;
+  const HttpTarget* local_;
   beast::flat_buffer buffer_;
 };
+
+bool gives_sign_of_life(const HttpTarget& local) {
+  auto fd = connect_locally(local.socket, local.silence);
+  if (!fd) return false;
+  asio::io_context context(1);
+  PlainStream stream(context);
+  ErrorNumber code;
+  code = stream.socket().assign(Protocol(AF_UNIX, 0), fd->release(), code);
+  HttpResponse any;
+  Exchange<PlainStream> exchange(context, stream,
+                                 {std::chrono::steady_clock::now() + local.silence, {}});
+  return !code && !exchange.ask({.method = "GET", .path = "/v1/node", .query = {}, .body = {}},
+                                nullptr, any);
+}
 
 struct Place {
   std::vector<Protocol::endpoint> endpoints;  // Best first
@@ -148,13 +192,7 @@ struct Place {
 };
 
 Result<Place> find(const HttpTarget& target) {
-  if (!target.network) {
-    const std::string path = target.socket.string();
-    if (path.size() >= sizeof(sockaddr_un::sun_path)) {
-      return err(ErrorCode::kInvalidArgument, "the socket path {} is too long", path);
-    }
-    return Place{{asio::local::stream_protocol::endpoint(path)}, path};
-  }
+  if (!target.network) return Place{{}, target.socket.string()};
   TcpAddress address = *target.network;
   if (address.host.empty()) address.host = "localhost";
   DIVVY_TRY(found, resolve(address));
@@ -182,14 +220,17 @@ Result<HttpResponse> speak(const HttpTarget& target, const HttpRequest& request,
   try {
     asio::io_context context(1);
     PlainStream plain(context);
-    Exchange<PlainStream> first(context, plain, times);
+    const bool local = !target.network;
+    Exchange<PlainStream> first(context, plain, times, local ? &target : nullptr);
     ErrorNumber code;
+    if (local) {
+      DIVVY_TRY(fd, connect_locally(target.socket, target.silence));
+      code = plain.socket().assign(Protocol(AF_UNIX, 0), fd.release(), code);
+    }
     for (const Protocol::endpoint& endpoint : place.endpoints) {
       ErrorNumber ignored;
       ignored = plain.socket().close(ignored);
-      // A Unix socket whose queue is full makes only a blocking call wait.
-      code = target.network ? first.wait([&](auto done) { plain.async_connect(endpoint, done); })
-                            : plain.socket().connect(endpoint, code);
+      code = first.wait([&](auto done) { plain.async_connect(endpoint, done); });
       if (!code) break;
     }
     HttpResponse answer;

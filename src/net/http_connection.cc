@@ -130,8 +130,17 @@ class Connection final : public HttpStream {
     return write(std::move(answer), keep) && keep;
   }
 
+  std::string account_of(const HttpRequest& request) const {
+    const HttpAccount& account = rules_.options.account;
+    const auto known = account ? account(request, caller_) : std::nullopt;
+    return known ? "account " + *known : caller_.who();
+  }
+
   HttpResponse ask(const HttpRequest& request) {
-    if (!rules_.rate.allow(caller_.who(), SystemClock().now())) {
+    if (request.method == "TRACE" || request.method == "CONNECT") {
+      return refusal(405, "method not allowed", request.method + " can be done to nothing here");
+    }
+    if (!rules_.rate.allow(account_of(request), SystemClock().now())) {
       HttpResponse busy = refusal(429, "too many requests",
                                   "you ask more often than this server allows; wait a second");
       busy.headers["retry-after"] = "1";

@@ -42,6 +42,18 @@ TEST_F(HttpLimits, WhoAsksTooOftenIsToldToWait) {
   EXPECT_EQ(answer->headers.at("retry-after"), "1");
 }
 
+TEST_F(HttpLimits, AStrangerAtTheSameAddressDoesNotUseUpWhatAKnownCallerMayAsk) {
+  options_.max_rate = 3;
+  options_.account = [](const HttpRequest& request, const Caller&) -> std::optional<std::string> {
+    if (request.header("authorization") == "right") return "ada";
+    return std::nullopt;
+  };
+  serve(fine);
+  while (get("/", {{"Authorization", "a guess"}})->status == 200) {
+  }
+  EXPECT_EQ(get("/", {{"Authorization", "right"}})->status, 200);
+}
+
 TEST_F(HttpLimits, OneCallerDoesNotTakeEveryConnection) {
   options_.max_per_caller = 2;
   std::promise<void> release;
@@ -74,6 +86,13 @@ TEST_F(HttpLimits, WhatIsNoRequestIsRefusedWithAReason) {
     EXPECT_TRUE(text.starts_with("HTTP/1.1 400")) << bytes << text;
     EXPECT_NE(text.find("application/problem+json"), std::string::npos) << text;
   }
+}
+
+TEST_F(HttpLimits, TraceIsNoMethodOfAnyPath) {
+  serve(fine);
+  const int fd = say("TRACE /v1/jobs HTTP/1.1\r\nConnection: close\r\n\r\n");
+  EXPECT_TRUE(hear(fd).starts_with("HTTP/1.1 405"));
+  ::close(fd);
 }
 
 TEST_F(HttpLimits, TooManyOrTooLongHeadersAreRefused) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -104,21 +105,60 @@ TEST_F(Http, SurvivesGarbageAndHalfRequests) {
 
 TEST_F(Http, TurnsAwayMoreCallersThanItCanServe) {
   options_.max_connections = 2;
-  std::promise<void> release;
-  const std::shared_future<void> released = release.get_future().share();
   std::atomic<int> inside{0};
+  std::atomic<bool> released{false};
   serve([&](const HttpRequest&, const Caller&) {
     ++inside;
-    released.wait();
+    inside.notify_all();
+    released.wait(false);
     return HttpResponse{};
   });
   auto first = std::async(std::launch::async, [&] { return send("GET", "/")->status; });
   auto second = std::async(std::launch::async, [&] { return send("GET", "/")->status; });
-  while (inside < 2) std::this_thread::yield();
+  for (int now = inside; now < 2; now = inside) inside.wait(now);
   EXPECT_EQ(send("GET", "/")->status, 503);
-  release.set_value();
+  released = true;
+  released.notify_all();
   EXPECT_EQ(first.get(), 200);
   EXPECT_EQ(second.get(), 200);
+}
+
+TEST_F(Http, OneUserDoesNotTakeEveryConnection) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to be two users";
+  options_.mode = 0666;
+  options_.max_connections = 3;
+  options_.max_per_caller = 2;
+  std::filesystem::permissions(folder_, std::filesystem::perms(0755));
+  serve([](const HttpRequest&, const Caller& caller) {
+    return HttpResponse{.body = std::to_string(caller.uid())};
+  });
+  // Connections of another user that say nothing: the server gives them ten seconds.
+  const auto as_other = [this] {
+    int fd = -1;
+    std::thread([&] {
+      // Of this thread alone: the kernel's own call, past the C library, which tells all threads.
+      ::syscall(SYS_setresuid, -1, 65'534, -1);
+      fd = connect();
+    }).join();
+    return fd;
+  };
+  const int first = as_other();
+  const int second = as_other();
+  const int third = as_other();
+  char text[16] = {};
+  EXPECT_GT(::read(third, text, sizeof text - 1), 0);
+  EXPECT_EQ(std::string(text), "HTTP/1.1 429 To");
+  EXPECT_EQ(send("GET", "/")->body, "0");
+  for (const int fd : {first, second, third}) ::close(fd);
+}
+
+TEST_F(Http, OperatorsGetInWhereUsersHaveTakenEveryPlace) {
+  options_.max_connections = 1;
+  options_.max_for_operators = 1;
+  serve([](const HttpRequest&, const Caller&) { return HttpResponse{}; });
+  const int taken = connect();
+  EXPECT_EQ(send("GET", "/")->status, 200);
+  ::close(taken);
 }
 
 TEST_F(Http, TellsAHandlerThatItsCallerIsGone) {

@@ -17,6 +17,7 @@
 #include <iostream>
 #include <thread>
 
+#include "base/trusted_path.h"
 #include "node/process.h"
 
 namespace divvy::node {
@@ -81,6 +82,13 @@ Result<UniqueFd> lock(const std::filesystem::path& path,
 
 Status make_folders(const std::filesystem::path& run, const std::filesystem::path& state) {
   DIVVY_CHECK_OK(make_folder(run, ::geteuid() == 0 ? 0755 : 0700));
+  // Commands ask the same before they believe what answers there.
+  if (const Status trusted = check_trusted_folder(run); !trusted) {
+    return err(trusted.error().code,
+               "{} cannot be the run folder, because {}; name another with --run-dir or "
+               "DIVVY_RUN_DIR",
+               run.string(), trusted.error().message);
+  }
   // Others may pass through to the driver's files that are kept in it for containers.
   return make_folder(state, ::geteuid() == 0 ? 0711 : 0700);
 }

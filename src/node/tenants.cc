@@ -5,12 +5,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <utility>
 
 #include "base/log.h"
-#include "base/text.h"
 #include "model/name.h"
 
 namespace divvy::node {
@@ -39,12 +37,12 @@ std::string uuid_list(const TenantRecord& record) {
   return list;
 }
 
-std::optional<UsedShare> used_share(const LeaseReport& lease, const SliceActivity& activity) {
-  if (activity.used_share) return UsedShare{*activity.used_share, UsedShare::By::kDriver};
-  // Without a context nothing can have run.
-  const bool gates_know = (lease.gated && !lease.gates_unavailable) || !activity.present;
-  if (!gates_know) return std::nullopt;
-  return UsedShare{activity.present ? lease.used_share : 0, UsedShare::By::kGates};
+// The queue counts with what its jobs hold: nobody changes it under its hands.
+Status check_no_job(const TenantRecord& record) {
+  if (has_root(record) || !model::is_reserved_tenant_name(record.name)) return {};
+  return err(ErrorCode::kFailedPrecondition,
+             "{} is what a job holds, as long as it runs; `divvy delete` ends the job",
+             record.name);
 }
 
 }  // namespace
@@ -78,10 +76,23 @@ Result<std::unique_ptr<Tenants>> Tenants::create(Parts parts) {
   return tenants;
 }
 
+// An earlier version let processes have names of members: a job would find its own name taken.
+void Tenants::free_reserved_names() {
+  std::vector<TenantRecord> renamed;
+  for (const auto& [id, record] : records()) {
+    if (!has_root(record) || !model::is_reserved_tenant_name(record.name)) continue;
+    renamed.push_back(record);
+    renamed.back().name = fmt::format("tenant-{}", id);
+  }
+  // What the disk does not take now is renamed at the next start again.
+  for (const TenantRecord& record : renamed) (void)parts_.ledger.change(record);
+}
+
 Status Tenants::recover() {
   std::vector<TenantRecord> found;
   {
     const std::lock_guard lock(mutex_);
+    free_reserved_names();
     std::vector<model::TenantId> lost;
     for (const auto& [id, record] : records()) {
       if (const Status taken = slices_.take(id, record.slices, record.mode); !taken) {
@@ -214,20 +225,29 @@ std::size_t Tenants::waiting() const {
   return waiting_.size();
 }
 
-Result<Tenants::Placed> Tenants::place(const Ask& ask) {
-  if (!ask.name.empty()) {
-    DIVVY_CHECK_OK(model::check_name("tenant", ask.name));
-    const auto taken = std::ranges::any_of(
-        records(), [&ask](const auto& entry) { return entry.second.name == ask.name; });
-    const auto about_to_be = std::ranges::any_of(
-        placed_, [&ask](const auto& entry) { return entry.second == ask.name; });
-    if (taken || about_to_be) {
-      return err(ErrorCode::kAlreadyExists,
-                 "there is a tenant named {} already; choose another "
-                 "--name or leave it out",
-                 ask.name);
-    }
+Status Tenants::check_name(const Ask& ask) const {
+  if (ask.name.empty()) return {};
+  DIVVY_CHECK_OK(model::check_name("tenant", ask.name));
+  if (!ask.of_a_job && model::is_reserved_tenant_name(ask.name)) {
+    return err(ErrorCode::kInvalidArgument,
+               "{} is a name as Divvy gives it to jobs and tenants itself; choose one that is no "
+               "number and does not begin with job- and a number",
+               ask.name);
   }
+  const auto taken = std::ranges::any_of(
+      records(), [&ask](const auto& entry) { return entry.second.name == ask.name; });
+  const auto about_to_be =
+      std::ranges::any_of(placed_, [&ask](const auto& entry) { return entry.second == ask.name; });
+  if (taken || about_to_be) {
+    return err(ErrorCode::kAlreadyExists,
+               "there is a tenant named {} already; choose another --name or leave it out",
+               ask.name);
+  }
+  return {};
+}
+
+Result<Tenants::Placed> Tenants::place(const Ask& ask) {
+  DIVVY_CHECK_OK(check_name(ask));
   if (ask.mode == GpuMode::kMps && !parts_.prepare_mps) {
     return err(ErrorCode::kUnsupported,
                "mode mps is not available here; leave --mode out to take turns on the GPU");
@@ -265,6 +285,10 @@ Result<TenantRecord> Tenants::keep(const Ask& ask, std::vector<model::Slice> sli
   if (!born) {
     return err(ErrorCode::kNotFound,
                "the process that asks cannot be seen; is it in another pid namespace?");
+  }
+  // Its number may be another's by now: whoever asked can have ended and left the connection open.
+  if (!ask.held && owner_of(ask.peer.pid) != ask.peer.uid) {
+    return err(ErrorCode::kPermissionDenied, "the process that asks is gone");
   }
   TenantRecord record;
   record.id = next_id_;
@@ -408,28 +432,6 @@ void Tenants::serve_waiting() {
   }
 }
 
-Result<model::TenantId> Tenants::find(const std::string& text) const {
-  const std::lock_guard lock(mutex_);
-  for (const auto& [id, record] : records()) {
-    if (record.name == text) return id;
-  }
-  std::uint64_t number = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (code == std::errc() && end == text.data() + text.size() &&
-      records().contains(model::TenantId(number))) {
-    return model::TenantId(number);
-  }
-  std::vector<std::string> names;
-  names.reserve(records().size());
-  for (const auto& [id, record] : records()) names.push_back(record.name);
-  std::string advice = "`divvy ps` lists the tenants";
-  if (const auto meant = did_you_mean(text, std::span<const std::string>(names))) {
-    advice = "did you mean " + *meant + "?";
-  }
-  return err(ErrorCode::kNotFound, "there is no tenant \"{}\"; {}",
-             escape_for_terminal(text.substr(0, 60)), advice);
-}
-
 Status Tenants::check_owner(const TenantRecord& record, const Peer& who) const {
   if (who.uid == 0 || who.uid == record.uid) return {};
   return err(ErrorCode::kPermissionDenied,
@@ -492,6 +494,7 @@ Result<TenantRecord> Tenants::change(model::TenantId tenant, const Change& chang
   const TenantRecord& before = found->second;
   TenantRecord record = before;
   DIVVY_CHECK_OK(check_owner(record, who));
+  DIVVY_CHECK_OK(check_no_job(record));
   DIVVY_TRY(slices, changed_slices(record, change));
   for (const TenantReport& report : registrar_->report()) {
     if (report.tenant != tenant) continue;
@@ -525,6 +528,7 @@ Status Tenants::release(model::TenantId tenant, const Peer& who, Registrar::Come
   const auto found = records().find(tenant);
   if (found == records().end()) return err(ErrorCode::kNotFound, "there is no tenant {}", tenant);
   DIVVY_CHECK_OK(check_owner(found->second, who));
+  if (come_back == Registrar::ComeBack::kPossible) DIVVY_CHECK_OK(check_no_job(found->second));
   DIVVY_CHECK_OK(registrar_->remove_unused(tenant, come_back));
   release_locked(tenant, Journal::Sync::kNow);
   serve_waiting();
@@ -549,46 +553,5 @@ std::vector<HolderName> Tenants::holders(const model::GpuUuid& gpu) const {
 }
 
 void Tenants::signal(model::TenantId tenant, int number) { registrar_->signal(tenant, number); }
-
-std::vector<TenantView> Tenants::list() const {
-  registrar_->reap();
-  const std::lock_guard lock(mutex_);
-  const auto reports = registrar_->report();
-  const auto leases = parts_.arbiter.report();
-  std::vector<TenantView> result;
-  for (const auto& [id, record] : records()) {
-    TenantView view;
-    view.record = record;
-    view.gpus = gpus_of(record);
-    const auto report = std::ranges::find(reports, id, &TenantReport::tenant);
-    if (report != reports.end()) view.report = *report;
-    for (int i = 0; i < static_cast<int>(record.slices.size()); ++i) {
-      const auto lease =
-          std::ranges::find_if(leases, [wanted = record.id, i](const LeaseReport& one) {
-            return one.tenant == wanted && one.slice == i;
-          });
-      view.leases.push_back(lease != leases.end() ? *lease : LeaseReport{.tenant = id, .slice = i});
-    }
-    view.report.slices.resize(record.slices.size());
-    view.report.activity.resize(record.slices.size());
-    for (std::size_t i = 0; i < record.slices.size(); ++i) {
-      view.used.push_back(used_share(view.leases[i], view.report.activity[i]));
-    }
-    result.push_back(std::move(view));
-  }
-  return result;
-}
-
-std::optional<TenantView> Tenants::get(model::TenantId tenant) const {
-  for (TenantView& view : list()) {
-    if (view.record.id == tenant) return std::move(view);
-  }
-  return std::nullopt;
-}
-
-Slices Tenants::slices() const {
-  const std::lock_guard lock(mutex_);
-  return slices_;
-}
 
 }  // namespace divvy::node

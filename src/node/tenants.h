@@ -45,6 +45,8 @@ struct Ask {
   // No process stands behind it: the slice stays until it is released, and containers get it by
   // its name.
   bool held = false;
+  // For a member of a job, with a name of that kind (model/name.h), which nobody else can have.
+  bool of_a_job = false;
   // Exactly these, instead of what would be found for the request: somebody else has placed it.
   std::vector<model::Slice> slices = {};
 };
@@ -163,10 +165,12 @@ class Tenants {
   explicit Tenants(Parts parts);
 
   [[nodiscard]] Status recover();
+  void free_reserved_names();
   // A grant has two halves. The first, with the lock held, finds a place and keeps it: from then on
   // nobody else gets it. The second makes a tenant of it, which may take a while and is done
   // without the lock.
   using Placed = std::variant<TenantRecord, NoFit>;
+  [[nodiscard]] Status check_name(const Ask& ask) const;
   [[nodiscard]] Result<Placed> place(const Ask& ask);
   [[nodiscard]] Result<TenantRecord> keep(const Ask& ask, std::vector<model::Slice> slices);
   [[nodiscard]] Result<Grant> finish(TenantRecord record);

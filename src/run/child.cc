@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -18,7 +19,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "base/unique_fd.h"
+#include "run/door_socket.h"
 #include "run/durable_file.h"
 
 extern char** environ;
@@ -147,10 +148,11 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
     if (!file || !write_all(file.get(), "0")) give_up(report, kNotExecutable, door);
   }
   set_usual_limits(plan);
-  set_ulimits(plan, report);
   if (!become_user(plan)) {
     give_up(report, kNotExecutable, fmt::format("it cannot run as user {}", plan.uid));
   }
+  // As the user, who cannot go beyond what the daemon has; root could.
+  set_ulimits(plan, report);
   // After the change of user, which would take it away again.
   if (plan.dies_with_us) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -213,15 +215,26 @@ tl::expected<pid_t, ChildFailure> start_child(const ChildPlan& plan) {
   return failure(static_cast<unsigned char>(text[0]), text.substr(1));
 }
 
-bool reachable_by(const ChildPlan& user, const std::string& path) {
+Result<UniqueFd> open_as(const ChildPlan& user, const std::string& path) {
+  const auto refused = [&path] {
+    return err(ErrorCode::kPermissionDenied, "{} cannot be reached", path);
+  };
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return refused();
+  const UniqueFd ours(ends[0]);
+  UniqueFd theirs(ends[1]);
   const pid_t child = ::fork();
   if (child == 0) {
-    ::_exit(become_user(user) && ::open(path.c_str(), O_PATH | O_CLOEXEC) >= 0 ? 0 : 1);
+    const int fd = become_user(user) ? ::open(path.c_str(), O_PATH | O_CLOEXEC) : -1;
+    ::_exit(fd >= 0 && send_at_door(theirs.get(), "opened", {fd}) ? 0 : 1);
   }
+  theirs.reset();
   int status = -1;
   while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  return status == 0;
+  DoorPacket packet = receive_at_door(ours.get());
+  if (status != 0 || packet.fds.size() != 1) return refused();
+  return std::move(packet.fds[0]);
 }
 
 }  // namespace divvy::run

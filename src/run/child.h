@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "model/job_spec.h"
 
 namespace divvy::run {
@@ -45,7 +46,9 @@ struct ChildFailure {
 // one.
 [[nodiscard]] Result<int> ulimit_number(const std::string& name);
 
-// Does this user reach the file? Asked as that user, so that a link or a folder on the way counts.
-[[nodiscard]] bool reachable_by(const ChildPlan& user, const std::string& path);
+// What this user finds at the path, as a descriptor with which nothing but the place is named
+// (O_PATH). Opened in a process of that user, so that every link and folder on the way counts as it
+// does for them. kPermissionDenied: they cannot reach it.
+[[nodiscard]] Result<UniqueFd> open_as(const ChildPlan& user, const std::string& path);
 
 }  // namespace divvy::run

@@ -169,7 +169,10 @@ TEST_F(ContainerMembers, ThatUseMoreMemoryThanTheyMayAreToldSo) {
 }
 
 TEST_F(ContainerMembers, OutliveTheDaemonAndAreEndedWhenTheirShepherdIsKilled) {
-  start(contained(1, "echo ready; sleep 1000"));
+  fs::create_directories(folder_.path() / "data");
+  MemberStart member = contained(1, "echo ready; sleep 1000");
+  member.container->mounts = {{(folder_.path() / "data").string(), "/d", false}};
+  start(member);
   await_line(key(1), "ready");
   const ProcessMark shepherd = watch_of(key(1)).shepherd;
   ASSERT_GT(shepherd.pid, 1);
@@ -191,15 +194,20 @@ TEST_F(ContainerMembers, CanBeEntered) {
   ASSERT_TRUE(folder);
   auto door = DoorVisit::begin(*folder);
   ASSERT_TRUE(door);
-  ASSERT_TRUE(door->exec({{"sh", "-c", "echo $A; exit 5"}, {{"A", "inside"}}, "", {}},
+  ASSERT_TRUE(door->exec({{"sh", "-c", "echo $A; id -u; exit 5"}, {{"A", "inside"}}, "", {}},
                          {null.get(), writer.get(), writer.get()}));
+  EXPECT_FALSE(door->signal(SIGSTOP)) << "root's podman would stand still with its locks";
   writer.reset();
   const auto end = door->ended(kTestPatience);
   ASSERT_TRUE(end && *end);
   EXPECT_EQ((*end)->exit_code, 5);
   char text[64] = {};
-  EXPECT_GT(::read(reader.get(), text, sizeof text - 1), 0);
-  EXPECT_EQ(std::string(text), "inside\n");
+  for (std::size_t got = 0; got < sizeof text - 1;) {
+    const ssize_t more = ::read(reader.get(), text + got, sizeof text - 1 - got);
+    if (more <= 0) break;
+    got += static_cast<std::size_t>(more);
+  }
+  EXPECT_EQ(std::string(text), "inside\n65534\n");
 }
 
 TEST_F(ContainerMembers, MountNothingThatTheirUserCannotReach) {
@@ -210,6 +218,99 @@ TEST_F(ContainerMembers, MountNothingThatTheirUserCannotReach) {
   const model::MemberEnd end = run(member);
   EXPECT_EQ(end.exit_code, 126);
   EXPECT_NE(end.reason.find("cannot reach"), std::string::npos) << end.reason;
+}
+
+// The door is the user's, and the folder of root's that is mounted is not.
+TEST_F(ContainerMembers, CopyWithTheRightsOfTheirUser) {
+  const fs::path data = folder_.path() / "data";
+  fs::create_directories(data);
+  std::ofstream(data / "secret") << "root's\n";
+  std::ofstream(data / "public") << "everybody's\n";
+  fs::permissions(data / "secret", fs::perms(0600));
+  fs::create_directories(folder_.path() / "new/inner");
+  std::ofstream(folder_.path() / "new/secret") << "overwritten\n";
+  MemberStart member = contained(1, "echo ready; exec sleep 1000");
+  member.container->mounts = {{data.string(), "/d", false}};
+  start(member);
+  await_line(key(1), "ready");
+  const auto copy = [this](const CopyRequest& request, const fs::path& stream) {
+    const UniqueFd file(::open(stream.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    auto door = DoorVisit::begin(runtime_->folder_of(key(1)));
+    const int in = request.out ? null.get() : file.get();
+    const int out = request.out ? file.get() : null.get();
+    if (!door || !door->copy(request, {in, out, null.get()})) return -1;
+    const auto end = door->ended(kTestPatience);
+    return end && *end ? (*end)->exit_code : -1;
+  };
+  const std::string base = folder_.path().string();
+  EXPECT_NE(copy({"/d/secret", true}, base + "/out.tar"), 0);
+  EXPECT_EQ(run_shell("grep -q \"root's\" " + base + "/out.tar"), 1);
+  ASSERT_EQ(run_shell(fmt::format("tar -C {0}/new -cf {0}/in.tar secret", base)), 0);
+  EXPECT_NE(copy({"/d", false}, base + "/in.tar"), 0);
+  EXPECT_EQ(run_shell("grep -q overwritten " + base + "/data/secret"), 1);
+  // What the user may, works.
+  EXPECT_EQ(copy({"/d/public", true}, base + "/public.tar"), 0);
+  EXPECT_EQ(run_shell("tar -tf " + base + "/public.tar | grep -qx public"), 0);
+  EXPECT_EQ(copy({"/dev/shm", false}, base + "/public.tar"), 0);
+}
+
+// A link that the user points elsewhere after it was looked at: what was looked at is mounted.
+TEST_F(ContainerMembers, MountWhatTheirUserHadOpenedWhateverTheNameLeadsToLater) {
+  const fs::path base = folder_.path();
+  fs::create_directories(base / "theirs");
+  fs::create_directories(base / "private/inner");
+  std::ofstream(base / "theirs/file") << "theirs\n";
+  fs::permissions(base / "private", fs::perms(0700));
+  fs::create_directory_symlink(base / "theirs", base / "link");
+  // Podman itself swaps the link before it begins, which is as late as can be.
+  auto settings = options();
+  settings.podman.program = podman_;
+  ASSERT_EQ(settings.podman.program[3], "-c");
+  settings.podman.program[4] = fmt::format("ln -sfn {0}/private/inner {0}/link; {1}", base.string(),
+                                           settings.podman.program[4]);
+  settings.podman.run_options = {"--network", "none",
+                                 "--ulimit",  limit("nofile", RLIMIT_NOFILE),
+                                 "--ulimit",  limit("nproc", RLIMIT_NPROC)};
+  runtime_ = *MachineRuntime::create(settings, clock_);
+  MemberStart member = contained(1, "cat /d/file");
+  member.container->mounts = {{(base / "link").string(), "/d", false}};
+  const model::MemberEnd end = run(member);
+  EXPECT_EQ(end.exit_code, 0) << end.reason << output(key(1));
+  EXPECT_EQ(output(key(1)), "theirs\n");
+  EXPECT_EQ(fs::read_symlink(base / "link"), base / "private/inner");
+}
+
+TEST_F(ContainerMembers, HaveNoUlimitAboveTheDaemons) {
+  rlimit own{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &own), 0);
+  if (own.rlim_max == RLIM_INFINITY) GTEST_SKIP() << "there is nothing above it";
+  MemberStart member = contained(1, "true");
+  member.limits.ulimits = {{"nofile", {own.rlim_max + 1, own.rlim_max + 1}}};
+  const model::MemberEnd end = run(member);
+  EXPECT_EQ(end.exit_code, 126);
+  EXPECT_NE(end.reason.find("the daemon's own"), std::string::npos) << end.reason;
+}
+
+TEST_F(ContainerMembers, LeaveNoMountBehind) {
+  const auto mounted = [this] {
+    std::ifstream table("/proc/self/mountinfo");
+    const std::string text((std::istreambuf_iterator<char>(table)), {});
+    return text.find(folder_.path().string() + "/members") != std::string::npos;
+  };
+  fs::create_directories(folder_.path() / "data");
+  std::ofstream(folder_.path() / "data/file") << "kept\n";
+  MemberStart member = contained(1, "echo ready; exec sleep 1000");
+  member.container->mounts = {{(folder_.path() / "data").string(), "/d", false},
+                              {(folder_.path() / "data/file").string(), "/f", true}};
+  start(member);
+  await_line(key(1), "ready");
+  EXPECT_FALSE(mounted()) << "others see it";
+  EXPECT_TRUE(runtime_->stop(key(1), seconds(0)));
+  (void)await_end(key(1));
+  EXPECT_TRUE(runtime_->forget(key(1)));
+  EXPECT_FALSE(mounted());
+  EXPECT_TRUE(fs::exists(folder_.path() / "data/file")) << "it went with the member's folder";
 }
 
 TEST_F(ContainerMembers, OfAnImageThatIsNotThereSayWhatPodmanSays) {

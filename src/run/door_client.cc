@@ -1,5 +1,10 @@
 #include "run/door_client.h"
 
+#include <fcntl.h>
+
+#include <cerrno>
+#include <cstring>
+
 #include "run/door_socket.h"
 
 namespace divvy::run {
@@ -31,6 +36,16 @@ Error refusal(const DoorAnswer& answer) { return {ErrorCode::kFailedPrecondition
 
 Result<DoorVisit> DoorVisit::begin(const MemberFolder& folder) {
   DIVVY_TRY(socket, connect_to_door(folder.fd()));
+  return DoorVisit(std::move(socket));
+}
+
+Result<DoorVisit> DoorVisit::begin(const std::filesystem::path& folder) {
+  const UniqueFd fd(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) {
+    return err(errno == EACCES ? ErrorCode::kPermissionDenied : ErrorCode::kUnavailable,
+               "the folder of this member cannot be entered: {}", std::strerror(errno));
+  }
+  DIVVY_TRY(socket, connect_to_door(fd.get()));
   return DoorVisit(std::move(socket));
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
 #include <optional>
 #include <vector>
 
@@ -18,6 +19,8 @@ class DoorVisit {
  public:
   // kUnavailable: nobody answers; the member has probably ended.
   [[nodiscard]] static Result<DoorVisit> begin(const MemberFolder& folder);
+  // By its path, for users of root's daemon, who may pass through the folder but not look into it.
+  [[nodiscard]] static Result<DoorVisit> begin(const std::filesystem::path& folder);
 
   // `streams`: standard input, output and error, which stay the caller's. Waits for the start. An
   // error is a refusal, or a command that could not be executed (kNotFound).

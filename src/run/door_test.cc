@@ -259,9 +259,9 @@ TEST_F(Door, IsClosedToOtherUsers) {
   const auto may_enter = [this](uid_t user) {
     const pid_t child = ::fork();
     if (child == 0) {
-      const auto there = folder();
+      const auto path = runtime_->folder_of(key(1));
       if (::setgid(user) != 0 || ::setuid(user) != 0) ::_exit(2);
-      auto door = DoorVisit::begin(there);
+      auto door = DoorVisit::begin(path);
       ::_exit(door && door->attach() ? 0 : 1);
     }
     int status = -1;

@@ -186,9 +186,13 @@ TEST_F(Members, EndAlsoWhenTheirDoorIsGone) {
   EXPECT_EQ(await_end(key(1)).end->exit_code, 9);
 }
 
-TEST_F(Members, WhoseFolderWasRemovedLeaveNoShepherdBehind) {
+using Shepherd = Members;
+
+TEST_F(Shepherd, ExitsWhenItsFolderIsRemoved) {
   const std::string gate = (folder_.path() / "gate").string();
-  start(shell(1, fmt::format("while [ ! -e {} ]; do sleep 0.05; done", gate)));
+  start(shell(1, fmt::format("echo ready; while [ ! -e {} ]; do sleep 0.05; done", gate)));
+  // Then the shepherd has written all that it writes before the end, and nothing comes back.
+  await_line(key(1), "ready");
   const pid_t shepherd = watch_of(key(1)).shepherd.pid;
   const UniqueFd watched(static_cast<int>(::syscall(SYS_pidfd_open, shepherd, 0U)));
   ASSERT_TRUE(watched);

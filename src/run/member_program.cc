@@ -1,6 +1,7 @@
 #include "run/member_program.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -9,6 +10,7 @@
 
 #include "run/durable_file.h"
 #include "run/podman_runtime.h"
+#include "run/staged_mounts.h"
 
 extern char** environ;
 
@@ -18,6 +20,18 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kVariablesFile = "variables";
+
+// Copying is a tar in the member that reads or writes a stream. In words that every tar knows, also
+// a small one in an image.
+std::vector<std::string> tar_words(const CopyRequest& request) {
+  if (!request.out) return {"tar", "-x", "-f", "-", "-C", request.path};
+  const fs::path path = request.path;
+  const fs::path last = path.has_filename() ? path.filename() : path.parent_path().filename();
+  const fs::path above =
+      path.has_filename() ? path.parent_path() : path.parent_path().parent_path();
+  if (last.empty()) return {"tar", "-c", "-f", "-", "-C", "/", "."};
+  return {"tar", "-c", "-f", "-", "-C", above.string(), "--", last.string()};
+}
 
 class PlainProgram final : public MemberProgram {
  public:
@@ -42,18 +56,7 @@ class PlainProgram final : public MemberProgram {
     ChildPlan plan = as_member();
     // The machine's own tar, whatever stands first in the member's PATH.
     plan.environment["PATH"] = "/usr/bin:/bin";
-    const fs::path path = request.path;
-    const fs::path last = path.has_filename() ? path.filename() : path.parent_path().filename();
-    const fs::path above =
-        path.has_filename() ? path.parent_path() : path.parent_path().parent_path();
-    if (!request.out) {
-      plan.words = {"tar", "--extract", "--file", "-", "--directory", request.path};
-    } else if (last.empty()) {
-      plan.words = {"tar", "--create", "--file", "-", "--directory", "/", "."};
-    } else {
-      plan.words = {"tar",         "--create",     "--file", "-",
-                    "--directory", above.string(), "--",     last.string()};
-    }
+    plan.words = tar_words(request);
     return plan;
   }
 
@@ -86,12 +89,20 @@ class PodmanProgram final : public MemberProgram {
       : member_(orders.member), podman_{orders.podman, unique_name(folder)}, folder_(folder) {}
 
   Result<ChildPlan> start() const override {
-    DIVVY_CHECK_OK(check_mounts());
+    MemberStart member = member_;
+    if (member.uid != ::geteuid()) {
+      DIVVY_TRY(staged, stage_mounts(folder_, as_user(), member.container->mounts));
+      member.container->mounts = std::move(staged);
+      DIVVY_CHECK_OK(check_ulimits());
+    }
     DIVVY_TRY(variables, container_variables(member_.environment));
     DIVVY_CHECK_OK(write_whole(folder_.fd(), kVariablesFile, variables.file));
-    DIVVY_TRY(words, podman_run(podman_, member_, variables,
+    DIVVY_TRY(words, podman_run(podman_, member, variables,
                                 (folder_.path() / kVariablesFile).string(), ::geteuid() != 0));
-    return as_podman(std::move(words));
+    ChildPlan plan = as_podman(std::move(words));
+    // Nothing of a user's: what looks like the name of an image may still be taken for a path.
+    plan.working_directory = folder_.path().string();
+    return plan;
   }
 
   ChildPlan exec(const ExecRequest& request) const override {
@@ -100,9 +111,9 @@ class PodmanProgram final : public MemberProgram {
                               request.terminal.has_value()}));
   }
 
+  // Inside, where the member's user has the rights that it has; podman's own copy has root's.
   ChildPlan copy(const CopyRequest& request) const override {
-    return as_podman(request.out ? podman_copy_out(podman_, request.path)
-                                 : podman_copy_in(podman_, request.path));
+    return as_podman(podman_exec(podman_, {tar_words(request), {}, {}, false}));
   }
 
   bool passes_signals_on() const override { return true; }
@@ -133,21 +144,26 @@ class PodmanProgram final : public MemberProgram {
     return plan;
   }
 
-  // Root's podman reaches everything. What it mounts for a user has to be what the user reaches.
-  Status check_mounts() const {
-    if (member_.uid == ::geteuid()) return {};
-    ChildPlan user;
-    user.uid = member_.uid;
-    user.gid = member_.gid;
-    user.groups = member_.groups;
-    for (const model::Mount& mount : member_.container->mounts) {
-      if (!reachable_by(user, mount.source)) {
-        return err(ErrorCode::kPermissionDenied,
-                   "container.mounts: user {} cannot reach {}, or it is not there", member_.uid,
-                   mount.source);
-      }
+  // Root's podman would set any; a process of the user's has the daemon's own at most.
+  Status check_ulimits() const {
+    for (const auto& [name, limit] : member_.limits.ulimits) {
+      DIVVY_TRY(number, ulimit_number(name));
+      rlimit own{};
+      ::getrlimit(static_cast<__rlimit_resource>(number), &own);
+      if (limit.hard <= own.rlim_max) continue;
+      return err(ErrorCode::kPermissionDenied,
+                 "limits.ulimits: {} cannot be {}:{}; the daemon's own is {}", name, limit.soft,
+                 limit.hard, own.rlim_max);
     }
     return {};
+  }
+
+  ChildPlan as_user() const {
+    ChildPlan plan;
+    plan.uid = member_.uid;
+    plan.gid = member_.gid;
+    plan.groups = member_.groups;
+    return plan;
   }
 
   MemberStart member_;

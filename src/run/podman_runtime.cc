@@ -9,6 +9,9 @@
 namespace divvy::run {
 namespace {
 
+// Those below are for root alone to listen on.
+constexpr std::uint32_t kFirstUsersPort = 1024;
+
 Words command(const PodmanMember& podman, std::initializer_list<std::string> words) {
   Words result = podman.settings.program;
   result.insert(result.end(), words);
@@ -36,6 +39,49 @@ Status add_mounts(const model::ContainerSpec& container, Words& words) {
                                        mount.target, mount.read_only ? "true" : "false")});
   }
   return {};
+}
+
+bool is_tag(std::string_view text) {
+  return !text.empty() && text.size() <= 128 && std::ranges::all_of(text, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  });
+}
+
+// "registry:5000/name:tag@sha256:...", as in a registry. Podman also takes "TRANSPORT:WHERE", which
+// it would read with root's rights.
+bool is_registry_name(std::string_view image) {
+  constexpr std::string_view kTransports[] = {
+      "atomic", "containers-storage", "dir",    "docker", "docker-archive", "docker-daemon",
+      "oci",    "oci-archive",        "ostree", "sif",    "tarball"};
+  constexpr std::string_view kRegistry = "docker://";
+  if (image.starts_with(kRegistry)) image.remove_prefix(kRegistry.size());
+  if (std::ranges::count(kTransports, image.substr(0, image.find(':'))) > 0 &&
+      image.find(':') != std::string_view::npos) {
+    return false;
+  }
+  if (const std::size_t at = image.find('@'); at != std::string_view::npos) {
+    const std::string_view digest = image.substr(at + 1);
+    const std::size_t colon = digest.find(':');
+    if (colon == std::string_view::npos || !is_tag(digest.substr(0, colon)) ||
+        !is_tag(digest.substr(colon + 1))) {
+      return false;
+    }
+    image = image.substr(0, at);
+  }
+  // Parts between slashes; a colon only before a port in the first and a tag in the last.
+  for (bool first = true;; first = false) {
+    const std::size_t slash = image.find('/');
+    std::string_view part = image.substr(0, slash);
+    const bool last = slash == std::string_view::npos;
+    if (const std::size_t colon = part.find(':'); colon != std::string_view::npos) {
+      if ((!first && !last) || !is_tag(part.substr(colon + 1))) return false;
+      part = part.substr(0, colon);
+    }
+    if (!is_tag(part) || part.front() == '.' || part.front() == '-') return false;
+    if (last) return true;
+    image.remove_prefix(slash + 1);
+  }
 }
 
 void add_limits(const model::MemberLimits& limits, Words& words) {
@@ -105,6 +151,18 @@ Result<Words> podman_run(const PodmanMember& podman, const MemberStart& member,
     return err(ErrorCode::kInvalidArgument, "container.image: there is none");
   }
   const model::ContainerSpec& container = *member.container;
+  if (!rootless && member.uid != 0 && !is_registry_name(container.image)) {
+    return err(ErrorCode::kPermissionDenied,
+               "container.image: {} is not a name as in a registry, like docker.io/library/x:1; "
+               "root's podman reads no files and asks no other daemons for users",
+               quote_typed(container.image));
+  }
+  for (const model::PublishedPort& port : container.ports) {
+    if (rootless || member.uid == 0 || port.host >= kFirstUsersPort) continue;
+    return err(ErrorCode::kPermissionDenied,
+               "container.ports: {} is a port of root's; take one from {} on", port.host,
+               kFirstUsersPort);
+  }
   Words words =
       command(podman, {"run", "--name", podman.name, "--label",
                        "divvy.dev/member=" + to_string(member.key), "--log-driver", "none"});
@@ -156,14 +214,6 @@ Words podman_ask_out_of_memory(const PodmanMember& podman) {
 
 Words podman_remove(const PodmanMember& podman) {
   return command(podman, {"rm", "--force", "--time", "0", "--ignore", "--volumes", podman.name});
-}
-
-Words podman_copy_out(const PodmanMember& podman, const std::string& path) {
-  return command(podman, {"cp", podman.name + ":" + path, "-"});
-}
-
-Words podman_copy_in(const PodmanMember& podman, const std::string& path) {
-  return command(podman, {"cp", "-", podman.name + ":" + path});
 }
 
 }  // namespace divvy::run

@@ -32,7 +32,8 @@ struct ContainerVariables {
 [[nodiscard]] Result<ContainerVariables> container_variables(const Environment& environment);
 
 // `rootless`: podman is not root's. Refused: what podman would take for something else, like a
-// comma in the path of a mount.
+// comma in the path of a mount; and, where podman is root's and the member is not, an image that
+// root would read from a file or another daemon.
 [[nodiscard]] Result<Words> podman_run(const PodmanMember& podman, const MemberStart& member,
                                        const ContainerVariables& variables,
                                        const std::string& variables_path, bool rootless);
@@ -50,8 +51,5 @@ struct ContainerExec {
 [[nodiscard]] Words podman_ask_out_of_memory(const PodmanMember& podman);
 // Ends it where it runs, and leaves nothing of it. No error where there is none.
 [[nodiscard]] Words podman_remove(const PodmanMember& podman);
-// A tar stream of `path` to standard output, or one from standard input into the folder `path`.
-[[nodiscard]] Words podman_copy_out(const PodmanMember& podman, const std::string& path);
-[[nodiscard]] Words podman_copy_in(const PodmanMember& podman, const std::string& path);
 
 }  // namespace divvy::run

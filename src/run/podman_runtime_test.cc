@@ -40,6 +40,7 @@ TEST(PodmanRun, NamesTheImageAfterEveryOptionAndTheCommandAfterTheImage) {
             "--log-driver none --user 1000:1001 --security-opt no-new-privileges --network host -- "
             "localhost/x:1 train --epochs 3");
   MemberStart sly = contained();
+  sly.uid = 0;
   sly.container->image = "--privileged";
   const Words harmless = words_of(sly);
   EXPECT_TRUE(has(harmless, {"--", "--privileged"}));
@@ -126,8 +127,58 @@ TEST(PodmanExec, EntersTheContainer) {
   EXPECT_EQ(podman_exec(kPodman, {{"sh"}, {{"TERM", "xterm"}}, "/w", true}),
             (Words{"podman", "--root", "/r", "exec", "--interactive", "--tty", "--workdir", "/w",
                    "--env", "TERM=xterm", "divvy-job-7.1.0-0", "sh"}));
-  EXPECT_EQ(podman_copy_out(kPodman, "/a").back(), "-");
-  EXPECT_EQ(podman_copy_in(kPodman, "/a").back(), "divvy-job-7.1.0-0:/a");
+}
+
+TEST(PodmanRun, OfRootPublishesNoPortOfRootsForAUser) {
+  MemberStart member = contained();
+  member.container->ports = {{443, 443}};
+  EXPECT_FALSE(podman_run(kPodman, member, {}, "", false).has_value());
+  EXPECT_TRUE(podman_run(kPodman, member, {}, "", true).has_value()) << "the kernel refuses it";
+  member.uid = 0;
+  EXPECT_TRUE(podman_run(kPodman, member, {}, "", false).has_value());
+}
+
+TEST(PodmanRun, OfRootReadsNoImageFromAFileForAUser) {
+  const auto accepts = [](const char* image, uid_t uid, bool rootless) {
+    MemberStart member = contained();
+    member.uid = uid;
+    member.container->image = image;
+    return podman_run(kPodman, member, {}, "", rootless).has_value();
+  };
+  for (const char* image : {"ubuntu", "ubuntu:22.04", "localhost/x:1", "quay.io:5000/a/b_c:v1-x",
+                            "oci/x", "dir/x:1", "docker://quay.io/a/b", "a@sha256:0123456789abcdef",
+                            "r:5000/a:t@sha256:00ff", "3b2f0a9c1d4e"}) {
+    EXPECT_TRUE(accepts(image, 1000, false)) << image;
+  }
+  for (const char* image : {"docker-archive:/root/x.tar",
+                            "oci-archive:x.tar",
+                            "dir:/root",
+                            "dir:x",
+                            "oci:x:1",
+                            "containers-storage:x",
+                            "docker-daemon:x:1",
+                            "docker:x",
+                            "sif:x",
+                            "new-kind:/root/x",
+                            "/root/x.tar",
+                            "./x.tar",
+                            "../x",
+                            "a//b",
+                            "a/",
+                            "a:",
+                            ":a",
+                            "a@",
+                            "a@b",
+                            "a b",
+                            "a\nb",
+                            "-x",
+                            "--privileged",
+                            "docker://",
+                            "docker://dir:/x"}) {
+    EXPECT_FALSE(accepts(image, 1000, false)) << image;
+    EXPECT_TRUE(accepts(image, 0, false)) << image;
+    EXPECT_TRUE(accepts(image, 1000, true)) << image;
+  }
 }
 
 }  // namespace

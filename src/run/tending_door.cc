@@ -156,6 +156,12 @@ void Tending::handle(Caller& caller, const CloseInputRequest& /*request*/,
 void Tending::handle(Caller& caller, const SignalRequest& request,
                      const std::vector<UniqueFd>& /*fds*/) {
   if (caller.child <= 0) return refuse(caller, "nothing runs for this connection");
+  // In a container it is root's podman that gets it. Stopped at the wrong moment, it would hold
+  // locks that every container of the machine waits for.
+  constexpr int kForPodman[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+  if (program_->passes_signals_on() && std::ranges::count(kForPodman, request.signal) == 0) {
+    return refuse(caller, "only SIGHUP, SIGINT, SIGQUIT and SIGTERM reach a container");
+  }
   // The group that it leads: it was started in a session of its own.
   ::kill(-caller.child, request.signal);
   answer(caller, {});

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "base/trusted_path.h"
 #include "store/migrations.h"
 
 namespace divvy::store {
@@ -167,6 +168,8 @@ void Database::end_reading(Connection connection) {
 }
 
 Status Database::backup(const fs::path& to) {
+  // In a folder of others a link could stand where the copy is written.
+  DIVVY_CHECK_OK(with_context(check_trusted_folder(to.parent_path()), "the backup failed"));
   const Scratch scratch(to.string() + ".partial");
   DIVVY_TRY(connection, Connection::open(file_, Connection::Mode::kRead));
   DIVVY_CHECK_OK(with_context(write_copy(connection, scratch.path()), "the backup failed"));

@@ -61,6 +61,14 @@ TEST_F(JobTableTest, AJobComesBackAsItWas) {
   EXPECT_EQ(find(8), std::nullopt);
 }
 
+TEST_F(JobTableTest, AChangedPriorityIsKept) {
+  Job job = test_job(1);
+  insert(job);
+  job.spec.priority += 5;
+  update(job);
+  EXPECT_EQ(find(1), job);
+}
+
 TEST_F(JobTableTest, EveryStepIsKeptOnce) {
   Job job = test_job(1);
   insert(job);

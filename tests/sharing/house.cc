@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -97,8 +98,21 @@ House::House(const std::string& gpus) {
   if (state_ == nullptr) throw std::runtime_error(error);
 }
 
+// One that `divvy run` has started while ours was away: no child of ours, but it holds the lock.
+void House::end_background_daemon() const {
+  const std::string path = folder_ + "/run/divvyd.lock";
+  const int lock = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  pid_t pid = 0;
+  if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) != 0 && std::ifstream(path) >> pid && pid > 0) {
+    ::kill(pid, SIGTERM);
+    flock(lock, LOCK_EX);  // Waits for its end
+  }
+  if (lock >= 0) close(lock);
+}
+
 House::~House() {
   if (daemon_ > 0) kill_daemon(SIGTERM);
+  end_background_daemon();
   std::error_code ignored;
   std::filesystem::remove_all(folder_, ignored);
 }

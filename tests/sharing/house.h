@@ -75,6 +75,8 @@ class House {
   [[nodiscard]] simgpu::SharedState& gpus() { return *state_; }
 
  private:
+  void end_background_daemon() const;
+
   std::string folder_;
   pid_t daemon_ = -1;
   simgpu::SharedState* state_ = nullptr;
