@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <string>
 #include <thread>
 
@@ -288,15 +289,14 @@ TEST_F(GateTest, NoCaptureBeginsWhileTheWatcherWrites) {
   ASSERT_EQ(::cuStreamBeginCapture_v2(first, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
   launch(known, stream_);
   std::thread program;
+  std::atomic<bool> asked{false};
   driver_.when_asked_for_capture = [&] {
-    if (program.joinable()) return;
-    program = std::thread([&] {
-      driver_.when_asked_for_capture = {};
-      ::cuStreamBeginCapture_v2(stream_, CU_STREAM_CAPTURE_MODE_RELAXED);
-    });
+    if (asked.exchange(true)) return;
+    program =
+        std::thread([&] { ::cuStreamBeginCapture_v2(stream_, CU_STREAM_CAPTURE_MODE_RELAXED); });
     for (int i = 0; i < 2000; ++i) std::this_thread::yield();
   };
-  for (int look = 0; look < kManyLooks && !program.joinable(); ++look) close_stale_batches();
+  for (int look = 0; look < kManyLooks && !asked; ++look) close_stale_batches();
   ASSERT_TRUE(program.joinable());
   program.join();
   EXPECT_EQ(driver_.misuse, "");
