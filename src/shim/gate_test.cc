@@ -188,6 +188,22 @@ TEST_F(GateTest, NothingIsSampledWhileSomethingIsCaptured) {
   ASSERT_EQ(::cuStreamEndCapture(captured, &graph), CUDA_SUCCESS);
 }
 
+// It goes into several streams at once, after all of them have passed their gates.
+TEST_F(GateTest, ALaunchOnSeveralDevicesIsNotSampled) {
+  struct Launch {
+    CUfunction function;
+    unsigned shape[7];
+    CUstream stream;
+    void** parameters;
+  } launch_on_one = {kernel(), {1, 1, 1, 1, 1, 1, 0}, stream_, nullptr};
+  g_cuda.cuLaunchCooperativeKernelMultiDevice = [](void*, unsigned, unsigned) {
+    return CUDA_SUCCESS;
+  };
+  for (int i = 0; i < 3; ++i) ::cuLaunchCooperativeKernelMultiDevice(&launch_on_one, 1, 0);
+  EXPECT_EQ(driver_.queue(stream_), "gate passed");
+  EXPECT_EQ(lane(stream_).cost_ns, 3 * kUnknownCostNs);
+}
+
 // --- What goes between batches ---
 
 TEST_F(GateTest, WaitsForOtherStreamsGoBetweenBatches) {
