@@ -151,13 +151,14 @@ void GpuSchedule::intake(const std::vector<Seen>& seen) {
   for (Seat i = 0; i < seats_.size(); ++i) {
     Place& place = seats_[i];
     if (!place.used) continue;
-    const auto ran_ns = static_cast<double>(now_ - place.moved_at);
-    if (!seen[i].running || seen[i].finished != place.work.seen().finished) {
-      const bool longer = ran_ns > place.longest_batch_ns;
-      place.longest_batch_ns = std::max(ran_ns, 0.99 * place.longest_batch_ns);
+    const bool finished = seen[i].finished != place.work.seen().finished;
+    if (finished) {
+      const auto took_ns = static_cast<double>(now_ - place.moved_at);
+      const bool longer = took_ns > place.longest_batch_ns;
+      place.longest_batch_ns = std::max(took_ns, 0.99 * place.longest_batch_ns);
       if (longer) renew_terms();
-      place.moved_at = now_;
     }
+    if (!seen[i].running || finished) place.moved_at = now_;
     const bool ran = place.work.runs();
     place.work.take(seen[i], place.gate.open);
     if (place.work.runs() && !ran) {
@@ -328,6 +329,12 @@ bool GpuSchedule::stalled(const Place& place) const {
   return place.work.seen().running && now_ - place.moved_at >= tuning_.stall_ns;
 }
 
+bool GpuSchedule::overdue(const Place& place) const {
+  const double usual = 2 * std::min(place.longest_batch_ns, kLongestDebtNs);
+  return place.work.fed() && static_cast<double>(now_ - place.moved_at) >=
+                                 static_cast<double>(tuning_.drain_ns) + usual;
+}
+
 bool GpuSchedule::contends(const Place& place) const {
   const bool silent = place.work.seen().starved && now_ - place.fed_at >= tuning_.silence_ns;
   const bool wants = (place.work.seen().wants && !silent) || expected_back(place);
@@ -376,7 +383,10 @@ void GpuSchedule::admit() {
     place.contends = contends(place);
     if (place.contends != before) renew_terms();
     queue_.set_active(i, place.contends);
-    if (place.contends && !before) place.arrived_at = now_;
+    // Who was away for less than a batch is no newcomer, except in the latency class.
+    if (before && !place.contends) place.left_at = now_;
+    const bool was_away = latency(place) || now_ - place.left_at > tuning_.batch_ns;
+    if (place.contends && !before && was_away) place.arrived_at = now_;
     // Among the latency class a request that is used up goes to the end of the line.
     if (latency(place) && !place.exhausted && queue_.used_up(i)) {
       queue_.renew(i);
@@ -440,7 +450,14 @@ GpuSchedule::Seat GpuSchedule::next_turn(std::size_t level, const std::vector<bo
   const Seat holder = held ? line_[level].seat : kNobody;
   const bool used_up = held && queue_.used_up(holder);
   if (used_up) queue_.renew(holder);
-  const Seat first = queue_.first(rest, holder);
+  Seat first = queue_.first(rest, holder);
+  // Whose batch takes longer than any before may hang: whatever it is owed, the next one comes.
+  if (used_up && first == holder && overdue(seats_[holder])) {
+    std::vector<bool> others = rest;
+    others[holder] = false;
+    const Seat other = queue_.first(others);
+    if (other != kNobody) first = other;
+  }
   if (first == holder || first == kNobody) return holder;
   const bool interrupts = held && !used_up && seats_[first].arrived_at > line_[level].began &&
                           queue_.deadline_ns(first) < queue_.deadline_ns(holder);

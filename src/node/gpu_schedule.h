@@ -127,6 +127,7 @@ class GpuSchedule {
     Account account;
     bool contends = false;
     std::uint64_t arrived_at = 0;  // when it came to contend, or went to the end of the line
+    std::uint64_t left_at = 0;
     bool exhausted = false;        // latency class: beyond its burst
     double bucket_ns = 0;          // capped: what it may still run
     bool throttled = false;        // capped and its bucket was empty
@@ -182,6 +183,7 @@ class GpuSchedule {
   [[nodiscard]] double cap_burst(const Place& place) const;
   [[nodiscard]] bool latency(const Place& place) const;
   [[nodiscard]] bool stalled(const Place& place) const;
+  [[nodiscard]] bool overdue(const Place& place) const;
   [[nodiscard]] bool contends(const Place& place) const;
   [[nodiscard]] bool expected_back(const Place& place) const;
   [[nodiscard]] bool keeps_turn(const Place& place) const;

@@ -69,7 +69,7 @@ class GpuWork {
   }
   // All that is visible of its work will have run after so long; nothing where that is not known.
   [[nodiscard]] std::optional<double> ends_in_ns() const {
-    if (!runs_ || seen_.waiting || !seen_.told) return std::nullopt;
+    if (!fed() || seen_.waiting || !seen_.told) return std::nullopt;
     return left_ns_;
   }
 
