@@ -211,9 +211,9 @@ void expect_guarantee(const HostileCase& one) {
       1000.0 * static_cast<double>(honest.ran_ns - before) / static_cast<double>(kWindowNs);
   // Two points for hand-overs. The latency class may also be a burst ahead at the end.
   const bool latency = one.tenant_class == TenantClass::kLatency;
-  const double ahead = latency ? static_cast<double>(kTuning.burst_ns * one.share) /
-                                     static_cast<double>(kWindowNs)
-                               : 0.0;
+  const double ahead =
+      latency ? static_cast<double>(kTuning.burst_ns * one.share) / static_cast<double>(kWindowNs)
+              : 0.0;
   EXPECT_GE(had, 1000.0 - one.share - ahead - 20) << "seed " << one.seed;
   if (latency) return;
   // Of two tenants, the one that is behind by a request comes before it is behind by another.

@@ -64,7 +64,7 @@ void FairQueue::settle() {
       const double due = weight == 0 ? -entry.lag_ns : served * own / (weight + own);
       entry.lag_ns = std::min(0.0, entry.lag_ns + due);
     }
-    entry.lag_ns = std::min(entry.lag_ns, entry.terms.most_behind_ns);
+    entry.lag_ns = std::clamp(entry.lag_ns, -entry.terms.most_ahead_ns, entry.terms.most_behind_ns);
     if (entry.active) sum += entry.lag_ns;
   }
   // Whoever came or went with a lag, or had some of it forgotten, has shifted what the others are

@@ -1,12 +1,12 @@
 // Whose turn is next on one GPU: earliest eligible virtual deadline first (Stoica and Abdel-Wahab,
 // 1995), kept as lags instead of virtual times.
 //
-// A member has a weight and a request: how long it may run at a stretch. Its lag is the service that
-// its weight entitles it to among the members that are active, less what it has had. Who has a lag
-// of zero or more is eligible; of those, the one whose request is due first runs, where a request
-// of r is due r / weight after it began, in virtual time. In terms of lags that is the least
-// (left - lag) / weight, `left` being what is left of the request, so no absolute time is kept, and
-// nothing that happened long ago can matter.
+// A member has a weight and a request: how long it may run at a stretch. Its lag is the service
+// that its weight entitles it to among the members that are active, less what it has had. Who has a
+// lag of zero or more is eligible; of those, the one whose request is due first runs, where a
+// request of r is due r / weight after it began, in virtual time. In terms of lags that is the
+// least (left - lag) / weight, `left` being what is left of the request, so no absolute time is
+// kept, and nothing that happened long ago can matter.
 //
 // What holds (fair_queue_test.cc, for random histories): the lags of the active members add up to
 // zero, and that of a member with work stays within one request of the longest kind, plus what
@@ -29,7 +29,8 @@ class FairQueue {
   struct Terms {
     double weight = 1;
     double request_ns = 0;
-    // What is kept of its lag: over a pause, where it was ahead; at all, where it is behind.
+    // What is kept of its lag; the rest is forgotten. Both are reached only by members that run
+    // what nobody else wants, or do not run although they may.
     double most_ahead_ns = 0;
     double most_behind_ns = 0;
   };

@@ -123,6 +123,7 @@ class GpuModel {
   std::uint64_t now = 1'000'000;
   std::uint64_t switch_ns = 115'000;  // between contexts, measured on an H200
   std::uint64_t daemon_delay_ns = 25'000;
+  std::uint64_t switched_ns = 0;  // went into switches so far
 
  private:
   static constexpr std::uint64_t kQueue = 1000;
@@ -171,8 +172,8 @@ class GpuModel {
     const bool gated = schedule.gate(tenant.seat).gated;
     const bool unknown = tenant.launched < program.unknown;
     const auto cost = unknown ? kUnknownNs
-                              : static_cast<std::uint64_t>(
-                                    static_cast<double>(program.kernel_ns) * program.predicted);
+                              : static_cast<std::uint64_t>(static_cast<double>(program.kernel_ns) *
+                                                           program.predicted);
     ++tenant.launched;
     ++tenant.queued;
     tenant.launched_at = now;
@@ -186,8 +187,7 @@ class GpuModel {
     }
     const bool none = tenant.batches.empty() || tenant.batches.back().closed;
     const bool full = tenant.filled_ns + cost / 2 >= schedule.batch_ns();
-    const bool alone =
-        (unknown || tenant.filled_unknown) && schedule.gate(tenant.seat).contended;
+    const bool alone = (unknown || tenant.filled_unknown) && schedule.gate(tenant.seat).contended;
     if (none || full || alone) {
       if (!none) close(tenant);
       tenant.batches.push_back({});
@@ -226,6 +226,7 @@ class GpuModel {
       if (switching_ns_ > 0) {
         const std::uint64_t spent = std::min(left, switching_ns_);
         switching_ns_ -= spent;
+        switched_ns += spent;
         left -= spent;
         continue;
       }
@@ -279,8 +280,8 @@ class GpuModel {
   void close_stale(Tenant& tenant) const {
     if (tenant.batches.empty() || tenant.batches.back().closed) return;
     const GpuSchedule::Gate gate = schedule.gate(tenant.seat);
-    const std::uint64_t silence = gate.contended || !tenant.program.tells_costs ? 300'000
-                                                                                : 5'000'000;
+    const std::uint64_t silence =
+        gate.contended || !tenant.program.tells_costs ? 300'000 : 5'000'000;
     const bool behind_closed = !gate.open && tenant.passed && tenant.batches.size() == 1;
     if (behind_closed || now - tenant.launched_at > silence) close(tenant);
   }

@@ -20,7 +20,8 @@ constexpr std::uint64_t kHandoverNs = 300'000;
 // gate by then; so the next gate may be opened before the last tenant has ended.
 constexpr double kTimeSliceNs = 1'800'000;
 constexpr double kLeadNs = 60'000;
-// Who runs for less than this between two pauses is launch-bound: a turn of its own is no use to it.
+// Who runs for less than this between two pauses is launch-bound: a turn of its own is no use to
+// it.
 constexpr double kShortStretchNs = 1'000'000;
 // What a closed cap regains before it opens is no more than its part of this.
 constexpr double kCapPeriodNs = 40'000'000;
@@ -95,11 +96,11 @@ void GpuSchedule::renew_terms() {
     const Place& place = seats_[i];
     if (!place.used) continue;
     const bool at_once = latency(place) && !place.exhausted;
-    queue_.change(i, {.weight = part(place.terms.share),
-                      .request_ns =
-                          at_once ? static_cast<double>(tuning_.latency_request_ns) : turn,
-                      .most_ahead_ns = turn + longest + (latency(place) ? burst(place) : 0),
-                      .most_behind_ns = turn + longest + bursts});
+    queue_.change(i,
+                  {.weight = part(place.terms.share),
+                   .request_ns = at_once ? static_cast<double>(tuning_.latency_request_ns) : turn,
+                   .most_ahead_ns = turn + longest + (latency(place) ? burst(place) : 0),
+                   .most_behind_ns = turn + longest + bursts});
   }
 }
 
@@ -192,9 +193,8 @@ void GpuSchedule::charge(std::uint64_t dt) {
   const bool pushed = std::any_of(seats_.begin(), seats_.end(), [&](const Place& place) {
     return ahead_of_all(place) && place.work.runs();
   });
-  const auto fed = std::count_if(seats_.begin(), seats_.end(), [](const Place& place) {
-    return place.used && place.work.fed();
-  });
+  const auto fed = std::count_if(seats_.begin(), seats_.end(),
+                                 [](const Place& place) { return place.used && place.work.fed(); });
   std::vector<double> used(seats_.size());
   for (Seat i = 0; i < seats_.size(); ++i) {
     const Place& place = seats_[i];
@@ -504,9 +504,9 @@ void GpuSchedule::open_in_line() {
     if (!place.used) continue;
     // Whoever comes when nobody contends does not wait for us, nor does the next request of the
     // latency class while none of it is served.
-    const bool ready = !place.throttled &&
-                       (!anybody || (latency(place) && !place.exhausted && !at_once &&
-                                     !place.work.seen().wants));
+    const bool ready =
+        !place.throttled &&
+        (!anybody || (latency(place) && !place.exhausted && !at_once && !place.work.seen().wants));
     set_open(place, !place.gate.gated || open[i] || ready);
   }
 }

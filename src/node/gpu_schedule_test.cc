@@ -137,8 +137,7 @@ TEST(GpuSchedule, CountsEveryWaitForAGateAndEveryTurn) {
   EXPECT_NEAR(static_cast<double>(count(gpu.schedule.turns())), static_cast<double>(waits), 5.0);
   // One request, or two where both are due at the same time.
   const auto request = static_cast<double>(GpuSchedule::Tuning{}.request_ns);
-  const auto turn =
-      static_cast<double>(gpu.schedule.turns().sum_ns / count(gpu.schedule.turns()));
+  const auto turn = static_cast<double>(gpu.schedule.turns().sum_ns / count(gpu.schedule.turns()));
   EXPECT_GE(turn, request);
   EXPECT_LE(turn, 2.2 * request);
 }
@@ -233,8 +232,8 @@ TEST(GpuSchedule, ATenantThatNeverUsesItsLeaseCostsTheOthersLittle) {
   EXPECT_GE(gpu.share(1), 950);
 }
 
-// What a tenant in trouble may cost the next one each time, whatever it is owed: its request, another
-// if it had just begun to hang, and 10 ms, the wait for its drain included.
+// What a tenant in trouble may cost the next one each time, whatever it is owed: its request,
+// another if it had just begun to hang, and 10 ms, the wait for its drain included.
 TEST(GpuSchedule, ATenantInTroubleDelaysTheNextByTwoRequestsAndTenMilliseconds) {
   constexpr std::uint64_t kNeverEnds = 3'600 * kSecond;
   const std::pair<const char*, Program> troubles[] = {
