@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <random>
+#include <string>
 
 #include "node/gpu_model.h"
 
@@ -242,18 +243,19 @@ TEST_P(Histories, LeaveNobodyBehindItsShareInAnyWindow) {
     // GPU is kept free for that one in its turns until it has hung for a second.
     const bool hangs = GetParam() == History::Kind::kWithHangs;
     EXPECT_LE(history.most_owed_ns(), history.bound_ns() * (hangs ? 2 : 1)) << "seed " << seed;
-    if (!hangs) EXPECT_GE(history.kept_busy(), 0.99) << "seed " << seed;
+    EXPECT_GE(history.kept_busy(), hangs ? 0.75 : 0.99) << "seed " << seed;
   }
+}
+
+std::string name_of(const testing::TestParamInfo<History::Kind>& test) {
+  constexpr const char* kNames[] = {"BatchOnly", "BothClasses", "WithHangs"};
+  return kNames[static_cast<int>(test.param)];
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Histories,
                          testing::Values(History::Kind::kBatchOnly, History::Kind::kBothClasses,
                                          History::Kind::kWithHangs),
-                         [](const auto& test) {
-                           constexpr const char* kNames[] = {"BatchOnly", "BothClasses",
-                                                             "WithHangs"};
-                           return kNames[static_cast<int>(test.param)];
-                         });
+                         name_of);
 
 }  // namespace
 }  // namespace divvy::node
