@@ -15,14 +15,16 @@ std::atomic<uint64_t> g_threads{0};
 
 std::string name_of(const CUstreamBatchMemOpParams& op) {
   if (op.operation == CU_STREAM_MEM_OP_WAIT_VALUE_32) {
-    return op.waitValue.flags == CU_STREAM_WAIT_VALUE_AND ? "gate" : "hold";
+    if (op.waitValue.flags == CU_STREAM_WAIT_VALUE_AND) return "gate";
+    // By its place in the lane, or in the head of the page.
+    return op.waitValue.address % sizeof(wire::Lane) == offsetof(wire::Lane, passed) ? "value"
+                                                                                     : "hold";
   }
-  // By its place in the lane.
   const uint64_t field = op.writeValue.address % sizeof(wire::Lane);
   return field == offsetof(wire::Lane, passed) ? "passed" : "done";
 }
 
-bool waits(const CUstreamBatchMemOpParams& op) {
+bool waits_for_value(const CUstreamBatchMemOpParams& op) {
   if (op.operation != CU_STREAM_MEM_OP_WAIT_VALUE_32) return false;
   const uint32_t seen = reinterpret_cast<std::atomic<uint32_t>*>(op.waitValue.address)->load();
   if (op.waitValue.flags == CU_STREAM_WAIT_VALUE_AND) return (seen & op.waitValue.value) == 0;
@@ -53,6 +55,13 @@ CUstream FakeDriver::make_stream(unsigned flags) {
   return stream;
 }
 
+CUevent FakeDriver::make_event() {
+  const std::lock_guard lock(mutex_);
+  auto* event = reinterpret_cast<CUevent>(last_handle_ += 0x10);
+  events_[event] = {};
+  return event;
+}
+
 FakeDriver::Key FakeDriver::key_of(CUstream stream) {
   if (stream == nullptr) stream = CU_STREAM_LEGACY;
   if (stream != CU_STREAM_PER_THREAD) return {stream, 0};
@@ -60,8 +69,8 @@ FakeDriver::Key FakeDriver::key_of(CUstream stream) {
   return {stream, t_number};
 }
 
-void FakeDriver::put(CUstream stream, const std::string& what,
-                     const CUstreamBatchMemOpParams& memory) {
+void FakeDriver::put(CUstream stream, const Op& op) {
+  const std::string& what = op.what;
   const Key key = key_of(stream);
   if (captured_.contains(key.first)) {
     if (what != "launch") misuse += what + " went into a capture. ";
@@ -76,7 +85,7 @@ void FakeDriver::put(CUstream stream, const std::string& what,
     misuse += what + " went into a stream that is gone. ";
     return;
   }
-  streams_[key].ops.push_back({what, memory});
+  streams_[key].ops.push_back(op);
 }
 
 std::string FakeDriver::queue(CUstream stream) {
@@ -86,19 +95,29 @@ std::string FakeDriver::queue(CUstream stream) {
   return words;
 }
 
+bool FakeDriver::waits(const Op& op) {
+  if (op.what == "event") return op.record > events_[op.event].happened;
+  return waits_for_value(op.memory);
+}
+
 void FakeDriver::run() {
   const std::lock_guard lock(mutex_);
-  for (auto& [key, stream] : streams_) {
-    size_t ran = 0;
-    for (const Op& op : stream.ops) {
-      if (waits(op.memory)) break;
-      if (op.memory.operation == CU_STREAM_MEM_OP_WRITE_VALUE_32) {
-        reinterpret_cast<std::atomic<uint32_t>*>(op.memory.writeValue.address)
-            ->store(op.memory.writeValue.value);
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (auto& [key, stream] : streams_) {
+      size_t ran = 0;
+      for (const Op& op : stream.ops) {
+        if (waits(op)) break;
+        if (op.what == "record") events_[op.event].happened = op.record;
+        if (op.memory.operation == CU_STREAM_MEM_OP_WRITE_VALUE_32) {
+          reinterpret_cast<std::atomic<uint32_t>*>(op.memory.writeValue.address)
+              ->store(op.memory.writeValue.value);
+        }
+        ++ran;
       }
-      ++ran;
+      stream.ops.erase(stream.ops.begin(), stream.ops.begin() + static_cast<std::ptrdiff_t>(ran));
+      moved = moved || ran > 0;
     }
-    stream.ops.erase(stream.ops.begin(), stream.ops.begin() + static_cast<std::ptrdiff_t>(ran));
   }
 }
 
@@ -142,7 +161,7 @@ void FakeDriver::fill() {
     const std::lock_guard lock(g_driver->mutex_);
     if (g_driver->refuse_memory_operations) return CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < count; ++i) {
-      g_driver->put(stream, name_of(params[i]), params[i]);
+      g_driver->put(stream, {.what = name_of(params[i]), .memory = params[i]});
     }
     return CUDA_SUCCESS;
   };
@@ -185,7 +204,7 @@ void FakeDriver::fill() {
   const auto launched = [](CUstream stream) {
     if (g_driver->during_launch) g_driver->during_launch();
     const std::lock_guard lock(g_driver->mutex_);
-    g_driver->put(stream, "launch");
+    g_driver->put(stream, {.what = "launch"});
     return CUDA_SUCCESS;
   };
   static const auto launch = launched;
@@ -197,7 +216,7 @@ void FakeDriver::fill() {
   };
   g_cuda.cuMemcpyHtoDAsync_v2 = [](CUdeviceptr, const void*, size_t, CUstream stream) {
     const std::lock_guard lock(g_driver->mutex_);
-    g_driver->put(stream, "copy");
+    g_driver->put(stream, {.what = "copy"});
     return CUDA_SUCCESS;
   };
   g_cuda.cuStreamWaitEvent = [](CUstream stream, CUevent event, unsigned) {
@@ -206,7 +225,8 @@ void FakeDriver::fill() {
     if (reinterpret_cast<uintptr_t>(event) == 0xca9) {
       g_driver->captured_.insert(stream);
     } else {
-      g_driver->put(stream, "event");
+      g_driver->put(stream,
+                    {.what = "event", .event = event, .record = g_driver->events_[event].recorded});
     }
     return CUDA_SUCCESS;
   };
@@ -219,9 +239,19 @@ void FakeDriver::fill() {
   };
   g_cuda.cuEventRecord = [](CUevent event, CUstream stream) {
     const std::lock_guard lock(g_driver->mutex_);
-    g_driver->put(stream, reinterpret_cast<uintptr_t>(event) % 2 == 1 ? "begin" : "end");
+    if (g_driver->events_.contains(event)) {
+      // Into a capture it is no record that happens.
+      if (g_driver->captured_.contains(stream)) return CUDA_SUCCESS;
+      g_driver->put(
+          stream,
+          {.what = "record", .event = event, .record = ++g_driver->events_[event].recorded});
+    } else {
+      g_driver->put(stream,
+                    {.what = reinterpret_cast<uintptr_t>(event) % 2 == 1 ? "begin" : "end"});
+    }
     return CUDA_SUCCESS;
   };
+  g_cuda.cuEventDestroy_v2 = [](CUevent) { return CUDA_SUCCESS; };
   g_cuda.cuEventQuery = [](CUevent) { return CUDA_SUCCESS; };
   g_cuda.cuEventElapsedTime = [](float* ms, CUevent, CUevent) {
     *ms = g_driver->sample_ms;

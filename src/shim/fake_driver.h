@@ -26,8 +26,12 @@ class FakeDriver {
   CUcontext make_context();
   CUstream make_stream(unsigned flags = CU_STREAM_NON_BLOCKING);
 
+  // The program's own, as a real driver would hand them out. Those of samples are small numbers.
+  CUevent make_event();
+
   // What is in a stream and has not run, a word each: "gate", "hold", "passed", "done", "begin",
-  // "end" (events of samples), "launch", "copy", "event".
+  // "end" (events of samples), "launch", "copy", "record", "event" (a wait for one), "value" (a
+  // wait until another lane has passed a batch). The first is what the stream stands at.
   std::string queue(CUstream stream);
   // Runs all streams as far as they go.
   void run();
@@ -46,6 +50,12 @@ class FakeDriver {
   struct Op {
     std::string what;
     CUstreamBatchMemOpParams memory{};
+    CUevent event = nullptr;
+    int record = 0;  // which of the event's
+  };
+  struct Event {
+    int recorded = 0;
+    int happened = 0;
   };
   struct Stream {
     unsigned flags = 0;
@@ -55,11 +65,13 @@ class FakeDriver {
   using Key = std::pair<CUstream, uint64_t>;  // and the thread, of a per-thread stream
 
   static Key key_of(CUstream stream);
-  void put(CUstream stream, const std::string& what, const CUstreamBatchMemOpParams& memory = {});
+  void put(CUstream stream, const Op& op);
+  bool waits(const Op& op);
   void fill();
 
   std::recursive_mutex mutex_;
   std::map<Key, Stream> streams_;
+  std::map<CUevent, Event> events_;
   std::set<CUcontext> contexts_;
   std::set<CUstream> captured_;
   uintptr_t last_handle_ = 0x1000;

@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "shim/cost.h"
+#include "shim/event_order.h"
 #include "shim/gate_context.h"
 #include "shim/lane_table.h"
 #include "shim/link.h"
@@ -106,16 +107,17 @@ void give_up(GatedLane& lane) {
   wire::Lane& shared = *lane.lane.load();
   shared.state.store(static_cast<uint32_t>(wire::LaneState::kDead));
   // Of the batch that was about to begin nothing is in the stream.
-  shared.inserted.store(lane.batch);
+  shared.inserted.store(lane.batch.load());
 }
 
 // With `busy` held and an open batch, in the lane's context.
 void close_batch(GatedLane& lane) {
   wire::Lane& shared = *lane.lane.load();
   Operations end;
-  end.write(lane, shared.done, lane.batch);
+  const uint32_t batch = lane.batch.load(std::memory_order_relaxed);
+  end.write(lane, shared.done, batch);
   if (!end.put_into(lane)) return give_up(lane);
-  shared.closed.store(lane.batch, std::memory_order_release);
+  shared.closed.store(batch, std::memory_order_release);
   lane.close_asked.store(false);
   set_open(lane, false);
 }
@@ -172,20 +174,21 @@ void begin_batch(GatedLane& lane) {
   if (lane.is_legacy()) close_blocking_streams(context);
   wire::Lane& shared = *lane.lane.load();
   const bool was_open = lane.open.load(std::memory_order_relaxed);
-  const uint32_t next = lane.batch + 1;
+  const uint32_t last = lane.batch.load(std::memory_order_relaxed);
+  const uint32_t next = last + 1;
   shared.begun_cost_ns.store(shared.cost_ns.load(std::memory_order_relaxed),
                              std::memory_order_relaxed);
   // The daemon must see that a batch stands at the gate before the GPU can say it has passed.
   shared.inserted.store(next, std::memory_order_seq_cst);
   Operations turn;
-  if (was_open) turn.write(lane, shared.done, lane.batch);
+  if (was_open) turn.write(lane, shared.done, last);
   turn.wait_for_gate(context);
   turn.write(lane, shared.passed, next);
   if (!turn.put_into(lane)) return give_up(lane);
-  if (was_open) shared.closed.store(lane.batch, std::memory_order_release);
+  if (was_open) shared.closed.store(last, std::memory_order_release);
   set_open(lane, true);
   lane.close_asked.store(false);
-  lane.batch = next;
+  lane.batch.store(next, std::memory_order_release);
   lane.filled_ns = 0;
   if (control()->asleep.load(std::memory_order_seq_cst) != 0) ring_doorbell();
   wake_watcher();
@@ -446,6 +449,7 @@ void gate_context_gone(CUcontext context) {
 void link_forget_after_fork() {
   gate_contexts_forget_after_fork();
   lanes_forget_after_fork();
+  events_forget_after_fork();
   holds_forget_after_fork();
   g_captures.store(0);
   g_open_batches.store(0);

@@ -142,7 +142,7 @@ GatedLane* make(const Named& named) {
   lane.stream.store(named.stream);
   lane.blocking.store(blocking);
   lane.thread.store(named.stream == CU_STREAM_PER_THREAD ? this_thread() : 0);
-  lane.batch = shared.inserted.load();
+  lane.batch.store(shared.inserted.load());
   lane.open.store(false);
   lane.close_asked.store(false);
   lane.unmeasured = false;

@@ -25,7 +25,8 @@ struct GatedLane {
   std::atomic<CUstream> stream = nullptr;
   std::atomic<bool> blocking = false;  // waits for the legacy stream, and that for it
   std::atomic<uint64_t> thread = 0;    // of a per-thread stream
-  uint32_t batch = 0;                  // number of the last batch begun
+  // Number of the last batch begun: its `passed` is in the stream. Only who holds `busy` writes it.
+  std::atomic<uint32_t> batch = 0;
   std::atomic<bool> open = false;
   // Somebody who could not have the lane wants its batch closed before anything else goes in.
   std::atomic<bool> close_asked = false;
