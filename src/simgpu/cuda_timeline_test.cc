@@ -389,6 +389,30 @@ TEST_F(CudaTimeline, AStreamWaitsForAValueThatAnotherProcessWrites) {
   munmap(gate, 4096);
 }
 
+TEST_F(CudaTimeline, AStreamGoesOnWhenAnotherStreamHasWrittenTheValue) {
+  Child child([](Child& self) {
+    Program program;
+    CUstream writer = nullptr;
+    CUstream reader = nullptr;
+    CUdeviceptr value = 0;
+    Program::ok(cuStreamCreate(&writer, CU_STREAM_NON_BLOCKING));
+    Program::ok(cuStreamCreate(&reader, CU_STREAM_NON_BLOCKING));
+    Program::ok(cuMemAlloc_v2(&value, 4));
+    Program::ok(cuMemsetD32_v2(value, 0, 1));
+    Program::ok(cuStreamWaitValue32_v2(reader, value, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    program.spin(1 * kMs, reader);
+    program.spin(3 * kMs, writer);
+    Program::ok(cuStreamWriteValue32_v2(writer, value, 1, 0));
+    self.reach();
+    EXPECT_EQ(cuStreamQuery(reader), CUDA_SUCCESS) << "one step of the clock is enough";
+  });
+  child.await_reached();
+  advance(4 * kMs);
+  EXPECT_EQ(consumed(child.pid()), 4 * kMs);
+  child.go_on();
+  child.expect_success();
+}
+
 TEST_F(CudaTimeline, CopiesRunBesideKernels) {
   Child child([](Child& self) {
     Program program;

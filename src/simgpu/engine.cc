@@ -140,6 +140,15 @@ bool Engine::value_reached(const Op& op) const {
   }
 }
 
+// Streams of the context that stand at the value go on from then, whenever they are looked at.
+void Engine::value_written(Context& context, uint64_t address, uint64_t at_ns) {
+  for (Stream* stream : context.streams) {
+    Op* op = front(*stream);
+    if (op == nullptr || op->kind != OpKind::kWaitValue || op->address != address) continue;
+    if (op->met_at_ns == 0 && value_reached(*op)) op->met_at_ns = at_ns;
+  }
+}
+
 // Everything at the front of a stream that needs no turn on the compute timeline.
 bool Engine::step_instant(Stream& stream, uint64_t now) {
   bool progress = false;
@@ -196,9 +205,13 @@ bool Engine::step_instant(Stream& stream, uint64_t now) {
           op->waited = true;
           return progress;
         }
-        // A value that was not there when last looked at arrived just now. Queueing it was a look,
-        // if the stream had nothing else to do then.
-        end = op->waited || (op->unmet && start == op->enqueued_at_ns) ? now : start;
+        // A value that was not there when last looked at arrived just now, unless a stream wrote
+        // it. Queueing it was a look, if the stream had nothing else to do then.
+        if (op->met_at_ns != 0) {
+          end = std::max(start, std::min(op->met_at_ns, now));
+        } else {
+          end = op->waited || (op->unmet && start == op->enqueued_at_ns) ? now : start;
+        }
         break;
       case OpKind::kWriteValue:
         if (op->wide) {
@@ -207,6 +220,7 @@ bool Engine::step_instant(Stream& stream, uint64_t now) {
           __atomic_store_n(reinterpret_cast<uint32_t*>(op->address),
                            static_cast<uint32_t>(op->number), __ATOMIC_RELEASE);
         }
+        value_written(*stream.context, op->address, start);
         break;
       case OpKind::kAction:
         break;

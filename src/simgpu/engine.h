@@ -66,6 +66,7 @@ class Engine {
   Op* front(Stream& stream);
   void complete(Stream& stream, Op& op, uint64_t at_ns);
   bool value_reached(const Op& op) const;
+  void value_written(Context& context, uint64_t address, uint64_t at_ns);
   bool run_host_functions(std::unique_lock<std::mutex>& lock);
   // When to look again: at a simulated time, and whether memory is polled meanwhile. Neither: only
   // somebody else's doing can change anything.

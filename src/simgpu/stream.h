@@ -52,7 +52,8 @@ struct Op {
     Stream* stream;          // kWaitStream
     uint64_t address;        // kWaitValue, kWriteValue
   };
-  uint64_t number = 0;                 // the version, the count or the value
+  uint64_t met_at_ns = 0;  // kWaitValue: when a stream wrote what it stood waiting for; 0: unknown
+  uint64_t number = 0;     // the version, the count or the value
   std::shared_ptr<Action> action;      // done when the operation completes
   std::shared_ptr<const OpList> list;  // kSequence
 
