@@ -394,11 +394,11 @@ TEST_F(CudaTimeline, AStreamGoesOnWhenAnotherStreamHasWrittenTheValue) {
     Program program;
     CUstream writer = nullptr;
     CUstream reader = nullptr;
-    CUdeviceptr value = 0;
     Program::ok(cuStreamCreate(&writer, CU_STREAM_NON_BLOCKING));
     Program::ok(cuStreamCreate(&reader, CU_STREAM_NON_BLOCKING));
-    Program::ok(cuMemAlloc_v2(&value, 4));
-    Program::ok(cuMemsetD32_v2(value, 0, 1));
+    alignas(4096) static uint32_t page[1024];
+    Program::ok(cuMemHostRegister_v2(page, sizeof page, 0));
+    const auto value = reinterpret_cast<CUdeviceptr>(page);
     Program::ok(cuStreamWaitValue32_v2(reader, value, 1, CU_STREAM_WAIT_VALUE_GEQ));
     program.spin(1 * kMs, reader);
     program.spin(3 * kMs, writer);
