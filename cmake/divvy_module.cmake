@@ -67,16 +67,19 @@ function(divvy_module)
   endforeach()
 endfunction()
 
-# divvy_test(name [ALONE] SOURCES ... LINK ...): a GoogleTest executable, one ctest entry per test
-# case. ALONE: no other test runs beside them.
+# divvy_test(name [ALONE] [TIMEOUT seconds] SOURCES ... LINK ...): a GoogleTest executable, one ctest
+# entry per test case. ALONE: no other test runs beside them. TIMEOUT: of each, 300 unless told.
 function(divvy_test name)
-  cmake_parse_arguments(T "ALONE" "" "SOURCES;LINK;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(T "ALONE" "TIMEOUT" "SOURCES;LINK;ENVIRONMENT" ${ARGN})
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 300)
+  endif()
   add_executable(${name} ${T_SOURCES})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(${name} PRIVATE ${T_LINK} GTest::gtest_main Threads::Threads)
   divvy_precompile(${name} <gtest/gtest.h>)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${T_TIMEOUT}
     RUN_SERIAL ${T_ALONE} ENVIRONMENT "${T_ENVIRONMENT}")
 endfunction()
 
