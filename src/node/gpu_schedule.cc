@@ -321,8 +321,7 @@ void GpuSchedule::choose_gated() {
     // A launch-bound tenant holds nobody up, and would be held up by telling the end of each step.
     const bool launch_bound =
         place.usual_stretch_ns < kShortStretchNs && place.usual_pause_ns < kLongPauseNs / 2;
-    // A cap waits for it, too.
-    place.gate.contended = (beside || place.terms.capped) && !launch_bound;
+    place.gate.contended = beside && !launch_bound;
   }
 }
 

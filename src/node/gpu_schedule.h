@@ -54,7 +54,7 @@ class GpuSchedule {
   struct Gate {
     bool gated = false;  // bracket launches at all
     bool open = true;
-    bool contended = false;  // somebody, or its cap, waits for the end of its batches
+    bool contended = false;  // somebody waits for the end of its batches
     friend bool operator==(const Gate&, const Gate&) = default;
   };
 
