@@ -61,6 +61,8 @@ GpuSchedule::Seat GpuSchedule::add(const SliceTerms& terms) {
   place.wanted_at = now_;
   queue_.add(seat, {.weight = part(terms.share)});
   renew_terms();
+  // Before its first launch, which nobody sees otherwise.
+  choose_gated();
   return seat;
 }
 

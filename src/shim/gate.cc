@@ -237,8 +237,8 @@ Passage before_launch(CUstream stream, bool per_thread, uint64_t key, uint32_t k
   CostEntry* entry = key != 0 ? cost_of(key) : nullptr;
   const uint32_t cost = key != 0 ? predicted_ns(entry) : known_ns;
   const uint32_t batch_ns = slice.batch_ns.load(std::memory_order_relaxed);
-  // How long it will run nobody knows, and others wait: nothing shall stand before or behind it.
-  const bool unmeasured = key != 0 && !is_measured(entry) && eager(slice);
+  // How long it will run nobody knows: nothing shall stand before or behind it.
+  const bool unmeasured = key != 0 && !is_measured(entry);
   if (!lane->open.load(std::memory_order_relaxed) || lane->filled_ns + cost / 2 >= batch_ns ||
       unmeasured || lane->close_asked.load(std::memory_order_relaxed)) {
     begin_batch(*lane);

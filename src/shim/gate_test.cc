@@ -31,9 +31,9 @@ TEST_F(GateTest, CostsAreToldBeforeTheLaunch) {
   EXPECT_EQ(told, 30'000U);
   launch(known, stream_);
   EXPECT_EQ(told, 60'000U);
+  EXPECT_EQ(lane(stream_).begun_cost_ns, 0U);
   launch(kernel(1), stream_);
   EXPECT_EQ(told, 60'000U + kUnknownCostNs);
-  EXPECT_EQ(lane(stream_).begun_cost_ns, 0U);
 }
 
 TEST_F(GateTest, ABatchTellsTheCostOfAllBeforeIt) {
@@ -58,8 +58,8 @@ TEST_F(GateTest, ALaneMadeAnewTellsNoCost) {
   EXPECT_EQ(first.begun_cost_ns, 0U);
 }
 
-TEST_F(GateTest, UnmeasuredKernelsHaveBatchesOfTheirOwnBesideOthers) {
-  slice().flags = wire::kSliceContended;
+// Whether others or only its cap would have to wait for it.
+TEST_F(GateTest, UnmeasuredKernelsHaveBatchesOfTheirOwn) {
   CUfunction known = measured(kernel(), 30'000);
   launch(known, stream_);
   launch(kernel(1), stream_);
@@ -70,12 +70,6 @@ TEST_F(GateTest, UnmeasuredKernelsHaveBatchesOfTheirOwnBesideOthers) {
             "gate passed launch done gate passed launch done gate passed launch launch");
 }
 
-TEST_F(GateTest, UnmeasuredKernelsShareABatchWhenNobodyWaits) {
-  launch(kernel(1), stream_);
-  launch(kernel(2), stream_);
-  EXPECT_EQ(driver_.queue(stream_), "gate passed launch launch");
-}
-
 // --- Samples ---
 
 TEST_F(GateTest, ASampleIsHeldUntilItsLaunchIsQueued) {
@@ -83,7 +77,7 @@ TEST_F(GateTest, ASampleIsHeldUntilItsLaunchIsQueued) {
   const uint32_t before = lanes()->released;
   driver_.during_launch = [&] { EXPECT_EQ(lanes()->released, before) << "not yet"; };
   launch(kernel(), stream_);
-  EXPECT_EQ(driver_.queue(stream_), "gate passed launch hold begin launch end");
+  EXPECT_EQ(driver_.queue(stream_), "gate passed launch done gate passed hold begin launch end done");
   driver_.run();
   EXPECT_EQ(driver_.queue(stream_), "") << "nothing is held any more";
 }
@@ -107,7 +101,7 @@ TEST_F(GateTest, TheWatcherLetsGoASampleThatIsHeldForLong) {
     EXPECT_EQ(lanes()->released, before) << "held since less than a look";
     EXPECT_TRUE(close_stale_batches());
     EXPECT_NE(lanes()->released, before);
-    EXPECT_EQ(driver_.queue(stream_), "gate passed launch hold begin")
+    EXPECT_EQ(driver_.queue(stream_), "gate passed launch done gate passed hold begin")
         << "the driver may be blocked: it is not called";
   };
   launch(kernel(), stream_);
@@ -123,7 +117,7 @@ TEST_F(GateTest, NothingIsSampledWhileSomethingIsCaptured) {
   launch(kernel(), stream_);
   ASSERT_EQ(::cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
   launch(kernel(), stream_);
-  EXPECT_EQ(driver_.queue(stream_), "gate passed launch launch");
+  EXPECT_EQ(driver_.queue(stream_), "gate passed launch done gate passed launch done");
   CUgraph graph = nullptr;
   ASSERT_EQ(::cuStreamEndCapture(captured, &graph), CUDA_SUCCESS);
 }

@@ -1,15 +1,22 @@
 #include "sharing/clocked_house.h"
 
+#include <fcntl.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
+#include <array>
+#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 #include "abi/nvml.h"
 #include "api/node_routes.h"
@@ -61,6 +68,32 @@ bool waits(const simgpu::ProcessSlot& slot) {
   return slot.callers_waiting.load() > 0 && slot.caller_seen_wake.load() == slot.wake.load();
 }
 
+// A file of the kernel's about a thread, kept open and read again and again.
+class ThreadFile {
+ public:
+  ThreadFile() = default;
+  explicit ThreadFile(const std::filesystem::path& path)
+      : file_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  ThreadFile(ThreadFile&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
+  ThreadFile& operator=(ThreadFile&& other) noexcept {
+    std::swap(file_, other.file_);
+    return *this;
+  }
+  ThreadFile(const ThreadFile&) = delete;
+  ThreadFile& operator=(const ThreadFile&) = delete;
+  ~ThreadFile() {
+    if (file_ >= 0) close(file_);
+  }
+  [[nodiscard]] std::string_view read() {
+    const ssize_t got = pread(file_, text_.data(), text_.size(), 0);
+    return {text_.data(), got > 0 ? static_cast<std::size_t>(got) : 0};
+  }
+
+ private:
+  int file_ = -1;
+  std::array<char, 4096> text_{};
+};
+
 // The shim's own thread in a program, which closes a batch that nobody adds to when it has looked
 // twice, by the clock on the wall. Seen from outside, by what the kernel tells of it.
 class Watcher {
@@ -72,38 +105,44 @@ class Watcher {
       std::string name;
       std::getline(std::ifstream(thread.path() / "comm"), name);
       const bool main = thread.path().filename() == std::to_string(pid);
-      if (!main && name != "simgpu") folder_ = thread.path();
+      if (main || name == "simgpu") continue;
+      syscall_ = ThreadFile(thread.path() / "syscall");
+      status_ = ThreadFile(thread.path() / "status");
+      found_ = true;
     }
   }
 
   [[nodiscard]] pid_t pid() const { return pid_; }
-  [[nodiscard]] bool found() const { return !folder_.empty(); }
+  [[nodiscard]] bool found() const { return found_; }
 
   // It looks again and again while a batch is open, and waits without an end while none is; or for
   // the GPU, where the queue that it writes the end of a batch into is full.
-  [[nodiscard]] bool has_nothing_to_look_at() const {
-    if (folder_.empty()) return true;
-    std::ifstream file(folder_ / "syscall");
+  [[nodiscard]] bool has_nothing_to_look_at() {
+    if (!found_) return true;
+    std::istringstream words{std::string(syscall_.read())};
     std::string number;
     std::string fds;
     std::string count;
     std::string timeout;
-    file >> number >> fds >> count >> timeout;
+    words >> number >> fds >> count >> timeout;
     return number == std::to_string(SYS_futex) || timeout == "0x0";
   }
   // How often it has gone to sleep: once for each look.
-  [[nodiscard]] std::uint64_t looks() const {
-    std::ifstream file(folder_ / "status");
-    const std::string key = "voluntary_ctxt_switches:";
-    for (std::string line; std::getline(file, line);) {
-      if (line.starts_with(key)) return std::stoull(line.substr(key.size()));
-    }
-    return 0;
+  [[nodiscard]] std::uint64_t looks() {
+    constexpr std::string_view kKey = "\nvoluntary_ctxt_switches:\t";
+    const std::string_view text = status_.read();
+    const std::size_t at = text.find(kKey);
+    std::uint64_t count = 0;
+    if (at == std::string_view::npos) return count;
+    std::from_chars(text.data() + at + kKey.size(), text.data() + text.size(), count);
+    return count;
   }
 
  private:
   pid_t pid_;
-  std::filesystem::path folder_;
+  bool found_ = false;
+  ThreadFile syscall_;
+  ThreadFile status_;
 };
 
 template <typename T>
@@ -184,6 +223,9 @@ void wait_for(pid_t pid, const std::function<bool()>& done) {
 
 }  // namespace
 
+// A real one is rung for when a context is made.
+void ClockedHouse::seen_by_the_arbiter() { parts_->arbiter.step(); }
+
 void ClockedHouse::wait_for_programs() {
   for (const simgpu::ProcessSlot& slot : gpus().shared().slot) {
     if (slot.state.load() == 0) continue;
@@ -193,7 +235,7 @@ void ClockedHouse::wait_for_programs() {
 
 void ClockedHouse::wait_for_watchers() {
   struct Looking {
-    const Watcher& watcher;
+    Watcher& watcher;
     std::uint64_t looks;
   };
   std::vector<Looking> looking;
@@ -204,21 +246,27 @@ void ClockedHouse::wait_for_watchers() {
     if (!watcher || watcher->pid() != slot.pid || !watcher->found()) watcher.emplace(slot.pid);
     if (!watcher->has_nothing_to_look_at()) looking.push_back({*watcher, watcher->looks()});
   }
-  // All at once: two looks of each take as long as those of one.
+  // All at once: one look of each takes as long as that of one. A look for each step is more often
+  // than it looks in real time.
   for (const Looking& one : looking) {
     wait_for(one.watcher.pid(), [&one] {
-      return one.watcher.has_nothing_to_look_at() || one.watcher.looks() >= one.looks + 2;
+      return one.watcher.has_nothing_to_look_at() || one.watcher.looks() > one.looks;
     });
   }
+}
+
+void ClockedHouse::move_clock(std::uint64_t ns) {
+  std::string error;
+  if (!simgpu::advance_manual_clock(gpus(), ns, &error)) throw std::runtime_error(error);
 }
 
 void ClockedHouse::advance(std::uint64_t ns) {
   for (std::uint64_t passed = 0; passed < ns; passed += kStepNs) {
     wait_for_programs();
     wait_for_watchers();
-    std::string error;
-    if (!simgpu::advance_manual_clock(gpus(), kStepNs, &error)) throw std::runtime_error(error);
+    move_clock(kStepNs);
     parts_->arbiter.step();
+    move_clock(0);  // everybody sees which gates are open now
   }
 }
 

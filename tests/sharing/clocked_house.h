@@ -25,8 +25,10 @@ class ClockedHouse : public House {
                                                  const std::vector<const Tenant*>& tenants);
 
  private:
+  void seen_by_the_arbiter() override;
   void wait_for_programs();
   void wait_for_watchers();
+  void move_clock(std::uint64_t ns);
 
   struct Parts;
   std::unique_ptr<Parts> parts_;

@@ -23,14 +23,18 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kPatience{30};
 
-pid_t spawn_shell(const std::string& command, int* output) {
+pid_t spawn_shell(const std::string& command, int* output, int* input = nullptr) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
+  int words[2] = {-1, -1};
+  if (pipe2(ends, O_CLOEXEC) != 0 || (input != nullptr && pipe2(words, O_CLOEXEC) != 0)) {
+    throw std::runtime_error("no pipe");
+  }
   const pid_t pid = fork();
   // A pid of -1 would mean everybody to kill().
   if (pid < 0) throw std::runtime_error("no process");
   if (pid == 0) {
     dup2(ends[1], 1);
+    if (input != nullptr) dup2(words[0], 0);
     // Nobody outlives a test that was stopped.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     // `exec`, so that the pid is the command's own.
@@ -40,6 +44,10 @@ pid_t spawn_shell(const std::string& command, int* output) {
   }
   close(ends[1]);
   *output = ends[0];
+  if (input != nullptr) {
+    close(words[0]);
+    *input = words[1];
+  }
   return pid;
 }
 
@@ -144,9 +152,16 @@ std::unique_ptr<Tenant> House::spawn(const std::string& command) {
 }
 
 std::unique_ptr<Tenant> House::start(const std::string& options, const std::string& kind) {
-  auto tenant = spawn(std::string(DIVVY_PROGRAM) + " run " + options + " -- " + LOAD_PROGRAM + " " +
-                      kind + " 2>>" + folder_ + "/programs.log");
-  if (!tenant->says("ready")) {
+  int output = -1;
+  int input = -1;
+  const pid_t pid = spawn_shell(std::string(DIVVY_PROGRAM) + " run " + options + " -- " +
+                                    LOAD_PROGRAM + " " + kind + " 2>>" + folder_ + "/programs.log",
+                                &output, &input);
+  auto tenant = std::make_unique<Tenant>(pid, output);
+  const bool ready = tenant->says("ready");
+  if (ready) seen_by_the_arbiter();
+  close(input);  // It begins.
+  if (!ready) {
     std::string log = output_of("cat " + folder_ + "/programs.log " + folder_ + "/log");
     throw std::runtime_error("divvy run " + options + " -- load " + kind + " did not start:\n" +
                              log);

@@ -76,6 +76,8 @@ class House {
 
  private:
   void end_background_daemon() const;
+  // A program has its context, and has launched nothing yet.
+  virtual void seen_by_the_arbiter() {}
 
   std::string folder_;
   pid_t daemon_ = -1;

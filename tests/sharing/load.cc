@@ -1,5 +1,6 @@
 // A program that keeps a GPU busy until it is ended, in one of the ways programs do. It knows
-// nothing of Divvy: the tests start it under `divvy run`. Usage: load KIND
+// nothing of Divvy: the tests start it under `divvy run`. It says that it is ready, and begins when
+// its input ends. Usage: load KIND
 //
 //   small    kernels of 10 us, launched ahead
 //   long     kernels of 50 ms
@@ -177,5 +178,7 @@ int main(int argc, char** argv) {
   Load load = prepare();
   printf("ready\n");
   fflush(stdout);
+  while (getchar() != EOF) {
+  }
   for (uint64_t round = 0;; ++round) step(load, argv[1], round);
 }
