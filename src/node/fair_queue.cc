@@ -29,14 +29,31 @@ void FairQueue::change(Member member, const Terms& terms) {
   entry.left_ns = std::min(entry.left_ns, terms.request_ns);
 }
 
-void FairQueue::remove(Member member) { members_[member] = {}; }
+void FairQueue::remove(Member member) {
+  set_active(member, false);
+  members_[member] = {};
+}
 
+// Who comes or goes with a lag changes what the others are entitled to among themselves. What they
+// take over when it goes they give back when it returns, so that nobody gains by pausing.
 void FairQueue::set_active(Member member, bool active) {
   Entry& entry = members_[member];
   if (entry.active == active) return;
-  entry.active = active;
-  entry.lag_ns = std::clamp(entry.lag_ns, -entry.terms.most_ahead_ns, entry.terms.request_ns);
-  if (active) entry.left_ns = entry.terms.request_ns;
+  entry.active = false;
+  const double lag = entry.lag_ns;
+  entry.lag_ns = std::clamp(lag, -entry.terms.most_ahead_ns, entry.terms.request_ns);
+  if (!active) return divide(lag);
+  divide(-entry.lag_ns);
+  entry.active = true;
+  entry.left_ns = entry.terms.request_ns;
+}
+
+void FairQueue::divide(double lag_ns) {
+  double weight = 0;
+  for (const Entry& entry : members_) weight += entry.active ? entry.terms.weight : 0;
+  for (Entry& entry : members_) {
+    if (entry.active) entry.lag_ns += lag_ns * entry.terms.weight / weight;
+  }
 }
 
 void FairQueue::serve(Member member, double ns) {
@@ -67,12 +84,8 @@ void FairQueue::settle() {
     entry.lag_ns = std::clamp(entry.lag_ns, -entry.terms.most_ahead_ns, entry.terms.most_behind_ns);
     if (entry.active) sum += entry.lag_ns;
   }
-  // Whoever came or went with a lag, or had some of it forgotten, has shifted what the others are
-  // entitled to: the average of the active is zero by definition.
-  if (weight == 0) return;
-  for (Entry& entry : members_) {
-    if (entry.active) entry.lag_ns -= sum * entry.terms.weight / weight;
-  }
+  // What was forgotten of a lag is the others': the lags of the active add up to zero.
+  divide(-sum);
 }
 
 double FairQueue::deadline_ns(Member member) const {

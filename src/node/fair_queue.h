@@ -72,6 +72,9 @@ class FairQueue {
     double served_ns = 0;
   };
 
+  // Adds to the lags of the active, by weight.
+  void divide(double lag_ns);
+
   std::vector<Entry> members_;
 };
 

@@ -96,6 +96,22 @@ TEST(FairQueue, WhatOneWasOwedIsKeptOverAPauseUpToARequest) {
   EXPECT_NEAR(queue.lag_ns(1), 12 * kMs, 1);
 }
 
+TEST(FairQueue, WhoGoesAndComesBackAtOnceChangesNothing) {
+  FairQueue queue;
+  for (std::size_t i = 0; i < 3; ++i) {
+    queue.add(i, terms(0.2 + 0.1 * static_cast<double>(i)));
+    queue.set_active(i, true);
+  }
+  queue.serve(2, 5 * kMs);
+  queue.settle();
+  const std::vector<double> before = {queue.lag_ns(0), queue.lag_ns(1), queue.lag_ns(2)};
+  queue.set_active(2, false);
+  queue.settle();
+  queue.set_active(2, true);
+  queue.settle();
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(queue.lag_ns(i), before[i], 1);
+}
+
 // Whoever comes and goes, and however many: nobody with work is behind its part by more than its
 // request and what cannot be interrupted, nor ahead by more.
 TEST(FairQueue, LagsStayWithinARequestForEveryHistory) {

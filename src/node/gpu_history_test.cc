@@ -18,6 +18,7 @@ namespace {
 constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
+constexpr std::uint64_t kLongestPassedOver = 500 * kMs;
 constexpr double kWorstPrediction = 0.4;
 
 const Program kPrograms[] = {
@@ -56,7 +57,6 @@ class History {
     add(kPrograms[0], 200, TenantClass::kBatch);
     gpu_.run(500 * kMs);
     owed_.assign(owed_.size(), {});
-    ran_before_ = ran();
   }
 
   void play(std::uint64_t ns) {
@@ -85,25 +85,20 @@ class History {
                         static_cast<double>(tuning.batch_ns) / kWorstPrediction + 0.5 * kMs;
     return 2 * each + most_bursts_ns_;
   }
-  // Of the time in which somebody had work: run, or gone into switches of the hardware.
-  [[nodiscard]] double kept_busy() const {
-    return static_cast<double>(ran() - ran_before_ + gpu_.switched_ns) / wanted_ns_;
-  }
+  // Of the time in which somebody had work: run, or gone into switches of the hardware. The GPU is
+  // kept free for a batch that hangs, in its turns, until it has hung for a second; that is left
+  // out.
+  [[nodiscard]] double kept_busy() const { return kept_busy_ns_ / wanted_ns_; }
 
  private:
   std::uint64_t pick(std::uint64_t from, std::uint64_t to) {
     return std::uniform_int_distribution<std::uint64_t>(from, to)(dice_);
   }
 
-  [[nodiscard]] std::uint64_t ran() const {
-    std::uint64_t sum = 0;
-    for (const auto& tenant : gpu_.tenants) sum += tenant.ran_ns;
-    return sum;
-  }
-
   std::size_t add(const Program& program, std::uint32_t share, TenantClass tenant_class) {
     owed_.emplace_back();
     hangs_.push_back(false);
+    toggled_at_.push_back(0);
     return gpu_.add(program, {.share = share, .tenant_class = tenant_class});
   }
 
@@ -136,6 +131,7 @@ class History {
       default:
         if (there) {
           hangs_[who] = !hangs_[who];
+          toggled_at_[who] = gpu_.now;
           gpu_.tenants[who].program.hangs = hangs_[who];
         }
     }
@@ -185,6 +181,7 @@ class History {
   void tick() {
     std::vector<std::uint64_t> before;
     for (const auto& tenant : gpu_.tenants) before.push_back(tenant.ran_ns);
+    const std::uint64_t switched_before = gpu_.switched_ns;
     gpu_.tick();
     gpu_.now += GpuModel::kTickNs;
     double weight = 0;
@@ -193,7 +190,10 @@ class History {
       served += static_cast<double>(gpu_.tenants[i].ran_ns - before[i]);
       if (has_work(i)) weight += gpu_.tenants[i].terms.share;
     }
-    if (weight > 0) wanted_ns_ += GpuModel::kTickNs;
+    if (weight > 0 && !somebody_hangs()) {
+      wanted_ns_ += GpuModel::kTickNs;
+      kept_busy_ns_ += served + static_cast<double>(gpu_.switched_ns - switched_before);
+    }
     for (std::size_t i = 0; i < gpu_.tenants.size(); ++i) {
       if (!has_work(i)) {
         owed_[i].no_work();
@@ -205,9 +205,19 @@ class History {
     }
   }
 
+  [[nodiscard]] bool somebody_hangs() const {
+    for (std::size_t i = 0; i < gpu_.tenants.size(); ++i) {
+      const std::uint64_t given_up = toggled_at_[i] + gpu_.schedule.tuning().stall_ns + 20 * kMs;
+      if (gpu_.tenants[i].there && hangs_[i] && gpu_.now < given_up) return true;
+    }
+    return false;
+  }
+
   [[nodiscard]] bool has_work(std::size_t i) const {
     const auto& tenant = gpu_.tenants[i];
-    return tenant.there && tenant.queued > 0 && !tenant.program.hangs;
+    // Who did not use its turns is passed over for a while, also when it could use them again.
+    const bool passed_over = toggled_at_[i] != 0 && gpu_.now < toggled_at_[i] + kLongestPassedOver;
+    return tenant.there && tenant.queued > 0 && !tenant.program.hangs && !passed_over;
   }
 
   std::mt19937_64 dice_;
@@ -215,9 +225,10 @@ class History {
   GpuModel gpu_;
   std::vector<Owed> owed_;
   std::vector<bool> hangs_;
+  std::vector<std::uint64_t> toggled_at_;
   double most_bursts_ns_ = 0;
   double wanted_ns_ = 0;
-  std::uint64_t ran_before_ = 0;
+  double kept_busy_ns_ = 0;
 };
 
 // A sanitizer makes the minutes of GPU time that are counted through here ten times as long.
@@ -239,11 +250,12 @@ TEST_P(Histories, LeaveNobodyBehindItsShareInAnyWindow) {
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     History history(seed, GetParam());
     history.play(4 * kSecond);
-    // Who runs beside a batch that hangs shares the charge with it, so it counts for half, and the
-    // GPU is kept free for that one in its turns until it has hung for a second.
+    // One that hangs delays the next by two requests and 10 ms (specification, C13), and costs 3 ms
+    // whenever it is tried again.
     const bool hangs = GetParam() == History::Kind::kWithHangs;
-    EXPECT_LE(history.most_owed_ns(), history.bound_ns() * (hangs ? 2 : 1)) << "seed " << seed;
-    EXPECT_GE(history.kept_busy(), hangs ? 0.75 : 0.99) << "seed " << seed;
+    EXPECT_LE(history.most_owed_ns(), history.bound_ns() + (hangs ? 34.0 * kMs : 0))
+        << "seed " << seed;
+    EXPECT_GE(history.kept_busy(), hangs ? 0.98 : 0.99) << "seed " << seed;
   }
 }
 

@@ -75,6 +75,22 @@ TEST(GpuSchedule, AServerIsServedAtOnceWhileATrainingArrivesWithUnknownKernels) 
   EXPECT_LE(latest, 3 * kMs);
 }
 
+// A pause forgives nothing: what it was ahead of the others it still is when it returns.
+TEST(GpuSchedule, ATenantOfTheLatencyClassThatPausesOftenTakesNobodysShare) {
+  GpuModel gpu;
+  const auto a = gpu.add(kSmallKernels, share(200));
+  const auto b = gpu.add(kSmallKernels, share(200));
+  gpu.add({.kernel_ns = 60'000, .cpu_ns = 5'000, .kernels_per_sync = 100, .pause_ns = 200'000},
+          latency(540));
+  gpu.run(500 * kMs);
+  for (int window = 0; window < 5; ++window) {
+    gpu.mark();
+    gpu.run(kSecond);
+    EXPECT_GE(gpu.share(a), 200 - 2 * kPoint);
+    EXPECT_GE(gpu.share(b), 200 - 2 * kPoint);
+  }
+}
+
 TEST(GpuSchedule, ABurstOfTheLatencyClassFallsDueAsOthersRun) {
   GpuModel gpu;
   const auto server = gpu.add(kGraphs, latency(400));  // wants everything

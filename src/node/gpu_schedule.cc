@@ -61,8 +61,9 @@ GpuSchedule::Seat GpuSchedule::add(const SliceTerms& terms) {
   place.wanted_at = now_;
   queue_.add(seat, {.weight = part(terms.share)});
   renew_terms();
-  // Before its first launch, which nobody sees otherwise.
+  // Before its first launch: what goes into a stream without a gate, nobody can hold back.
   choose_gated();
+  place.gate.open = !place.gate.gated;
   return seat;
 }
 
@@ -280,8 +281,8 @@ void GpuSchedule::watch_unused_leases(std::uint64_t dt) {
     const bool others = std::any_of(seats_.begin(), seats_.end(), [&](const Place& other) {
       return other.used && &other != &place && other.work.seen().wants;
     });
-    const bool busy = std::any_of(seats_.begin(), seats_.end(), [](const Place& other) {
-      return other.used && other.work.seen().running;
+    const bool busy = std::any_of(seats_.begin(), seats_.end(), [this](const Place& other) {
+      return other.used && other.work.seen().running && !stalled(other);
     });
     place.stood_ns += dt;
     // While another's long kernel runs on, it is no fault of this one that it does not: up to a

@@ -70,7 +70,7 @@ class GpuSchedule {
   struct Tuning {
     std::uint64_t request_ns = 12'000'000;         // a turn
     std::uint64_t latency_request_ns = 2'000'000;  // among tenants of the latency class
-    std::uint64_t burst_ns = 100'000'000;          // times share: how far that class may be ahead
+    std::uint64_t burst_ns = 150'000'000;          // times share: how far that class may be ahead
     std::uint64_t least_burst_ns = 5'000'000;
     std::uint64_t cap_burst_ns = 8'000'000;  // a closed cap opens with this much at most
     std::uint64_t batch_ns = 2'000'000;

@@ -15,11 +15,19 @@ namespace {
 struct Gate {
   std::mutex mutex;
   std::condition_variable opened;
+  std::condition_variable came;
   bool open = false;
+  bool waited_at = false;
 
   void pass() {
     std::unique_lock lock(mutex);
+    waited_at = true;
+    came.notify_all();
     opened.wait(lock, [this] { return open; });
+  }
+  void wait_for_somebody() {
+    std::unique_lock lock(mutex);
+    came.wait(lock, [this] { return waited_at; });
   }
   void let_go() {
     const std::lock_guard lock(mutex);
@@ -81,6 +89,7 @@ TEST(GuardedLibrary, GoesAwayAlsoWhileAGpuIsStuck) {
     const auto stuck = library->device(0);
     ASSERT_TRUE(stuck);
     EXPECT_FALSE(library->temperature_c(*stuck));
+    gate->wait_for_somebody();  // The guard's patience may be over before its thread has a core.
   }
   EXPECT_TRUE(left_behind->device_count());
   gate->let_go();
