@@ -39,8 +39,8 @@ layering: packages ## refuse an include that the table of rooms forbids
 	@cmake -DSOURCE=$(CURDIR) -P cmake/check_includes.cmake
 
 tidy: packages layering ## clang-tidy over what changed since its last clean run
-	@tools/build asan
-	@tools/tidy build/asan
+	@cmake --preset tidy >/dev/null
+	@tools/tidy build/tidy
 
 asan: packages ## every test under the address and undefined-behaviour sanitizers
 	@tools/build asan
