@@ -4,6 +4,7 @@
 #include <boost/json.hpp>
 #include <span>
 
+#include "base/memory_amount.h"
 #include "base/text.h"
 #include "model/seconds.h"
 
@@ -71,7 +72,7 @@ Result<std::optional<Share>> JsonFields::share(std::string_view name) {
 }
 
 Result<std::optional<Bytes>> JsonFields::bytes(std::string_view name) {
-  return parsed<Bytes>(name, take(name), parse_bytes);
+  return parsed<Bytes>(name, take(name), parse_memory);
 }
 
 Result<std::optional<model::Seconds>> JsonFields::seconds(std::string_view name) {

@@ -1,6 +1,7 @@
 #include "api/requests.h"
 
 #include "api/json_fields.h"
+#include "base/memory_amount.h"
 
 namespace divvy::api {
 namespace {
@@ -66,7 +67,7 @@ Result<node::Change> parse_change_request(std::string_view body) {
     change.share = share;
   }
   if (memory) {
-    DIVVY_TRY(bytes, with_context(parse_bytes(*memory), "--gpu-mem"));
+    DIVVY_TRY(bytes, with_context(parse_memory(*memory), "--gpu-mem"));
     change.memory = bytes;
   }
   change.capped = capped;

@@ -1,5 +1,7 @@
 #include "base/units.h"
 
+#include "base/memory_amount.h"
+
 #include <gtest/gtest.h>
 
 #include <utility>
@@ -48,6 +50,19 @@ TEST(ParseBytes, ReadsWhatPeopleType) {
     ASSERT_TRUE(parsed.has_value()) << text << ": " << parsed.error().message;
     EXPECT_EQ(parsed->count(), expected.count()) << text;
   }
+}
+
+TEST(ParseMemory, AsksForTheUnitOfASmallNumber) {
+  EXPECT_EQ(parse_memory("10").error().message,
+            "cannot read \"10\" as an amount of memory: the unit is missing; did you mean 10GiB?\n"
+            "  10\n"
+            "    ^\n"
+            "write it like 10GiB, 512Mi or 1.5G");
+  EXPECT_EQ(parse_memory("10GiB"), gib(10));
+  EXPECT_EQ(parse_memory("10B"), Bytes(10));
+  EXPECT_EQ(parse_memory("0"), Bytes(0));
+  EXPECT_EQ(parse_memory("1073741824"), gib(1));
+  EXPECT_FALSE(parse_memory(""));
 }
 
 TEST(ParseBytes, ShowsTheTextThePlaceAndAnExample) {

@@ -150,7 +150,8 @@ class Run {
       line_.app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     } catch (const CLI::CallForHelp&) {
       const std::vector<std::string> rest = line_.app.remaining(true);
-      const bool no_such_command = !rest.empty() && &line_.chosen() == &line_.app;
+      const bool no_such_command = !rest.empty() && !rest.front().starts_with("-") &&
+                                   !shown_commands(line_.chosen()).empty();
       if (no_such_command) return usage(unknown_word(line_, rest.front()));
       return session().print(help_text(line_.chosen()));
     } catch (const CLI::ExtrasError&) {

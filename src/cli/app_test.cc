@@ -120,7 +120,10 @@ TEST(App, HelpOfACommandMayBeAskedForInBothWays) {
   EXPECT_EQ(divvy({"help", "submit"}).out, divvy({"submit", "--help"}).out);
   EXPECT_EQ(divvy({"help"}).out, divvy({"--help"}).out);
   for (const std::vector<std::string>& words :
-       {std::vector<std::string>{"nosuch", "--help"}, {"help", "nosuch"}}) {
+       {std::vector<std::string>{"nosuch", "--help"},
+        {"help", "nosuch"},
+        {"queue", "nosuch", "--help"},
+        {"help", "queue", "nosuch"}}) {
     const Outcome outcome = divvy(words);
     EXPECT_EQ(outcome.status, kExitUsage);
     EXPECT_TRUE(has(outcome.err, "there is no command \"nosuch\"")) << outcome.err;

@@ -38,6 +38,44 @@ TEST(Completion, OffersCommandsOptionsAndTheirValues) {
   EXPECT_EQ(completed({"completion", "z"}), "zsh\n");
 }
 
+TEST(Completion, KnowsWhatDivvydCanName) {
+  FakeDaemon daemon;
+  daemon.on("GET /v1/jobs", R"({"items":[{"id":18,"name":"train","state":"running"},
+                                         {"id":17,"name":"train","state":"queued"}]})");
+  daemon.on("GET /v1/tenants", R"({"items":[{"name":"web-1","user":"ada","state":"idle"}]})");
+  daemon.on("GET /v1/slices", R"({"items":[{"name":"shared","user":"ada"}]})");
+  daemon.on("GET /v1/gpus", R"({"items":[{"index":0,"model":"NVIDIA H200"},
+                                         {"index":1,"model":"NVIDIA H200"}]})");
+  daemon.on("GET /v1/tokens", R"({"items":[{"id":"a1b2","label":"laptop"}]})");
+  const auto completed = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"__complete", "--"});
+    return run_divvy(words, daemon.socket()).out;
+  };
+  EXPECT_EQ(completed({"get", ""}), "18\ttrain running\n17\ttrain queued\ntrain\trunning\n");
+  EXPECT_EQ(completed({"get", "tr"}), "train\trunning\n");
+  EXPECT_EQ(completed({"set", ""}), "web-1\tada idle\n");
+  EXPECT_EQ(completed({"slice", "delete", "s"}), "shared\tada\n");
+  EXPECT_EQ(completed({"submit", "--model", ""}), "NVIDIA H200\n");
+  EXPECT_EQ(completed({"submit", "--topology", "n"}), "numa\nnvlink\n");
+  EXPECT_EQ(completed({"token", "revoke", ""}), "a1b2\tlaptop\n");
+  EXPECT_EQ(completed({"man", "queue", "s"}), "set\tSay what a queue may have; for operators\n");
+}
+
+TEST(Completion, OffersProgramsAfterTheDashes) {
+  FakeDaemon daemon;
+  std::ofstream(daemon.folder() / "train-it").put('\n');
+  std::ofstream(daemon.folder() / "train.txt").put('\n');
+  std::filesystem::permissions(daemon.folder() / "train-it", std::filesystem::perms::owner_all);
+  const auto completed = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"__complete", "--"});
+    return run_divvy(words, daemon.socket(), {{"PATH", daemon.folder().string()}}).out;
+  };
+  EXPECT_EQ(completed({"submit", "--gpu", "1", "--", "tr"}), "train-it\n:files\n");
+  EXPECT_EQ(completed({"run", "tr"}), "train-it\n:files\n");
+  EXPECT_EQ(completed({"exec", "17", "--", "tr"}), "train-it\n:files\n");
+  EXPECT_EQ(completed({"submit", "--", "train-it", "tr"}), ":files\n");
+}
+
 TEST(Completion, HasAScriptForEachShell) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const CliOutcome outcome = divvy({"completion", shell});

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <optional>
 
 #include "base/text.h"
 #include "cli/command_tree.h"
@@ -88,6 +89,13 @@ std::vector<Candidate> listed_words(const std::string& description) {
   return words.size() > 1 ? words : std::vector<Candidate>{};
 }
 
+// What divvyd or the configuration can name.
+bool has_names(const std::string& type) {
+  constexpr std::string_view kKinds[] = {"JOB",    "QUEUE", "USER",  "GPU",  "CONTEXT",
+                                         "TENANT", "SLICE", "MODEL", "TOKEN"};
+  return std::ranges::find(kKinds, type) != std::end(kKinds);
+}
+
 bool is_file(const std::string& type) {
   return type == "FILE" || type == "FOLDER" || type == "CSV" || type == "FROM" || type == "TO";
 }
@@ -98,7 +106,7 @@ Candidates values_of(const CLI::Option& option, const CLI::App& command,
   if (is_file(type)) return {.words = {}, .files = true};
   if (type == "CLASS") return {.words = {{"batch", ""}, {"latency", ""}}, .files = false};
   if (type == "SHELL") return {.words = {{"bash", ""}, {"fish", ""}, {"zsh", ""}}, .files = false};
-  if (type == "JOB" || type == "QUEUE" || type == "USER" || type == "GPU" || type == "CONTEXT") {
+  if (has_names(type)) {
     return {.words = find_names(type, command.get_name()), .files = false};
   }
   return {.words = listed_words(option.get_description()), .files = false};
@@ -117,15 +125,36 @@ void add_options(const CLI::App& command, std::vector<Candidate>& words) {
   }
 }
 
-Candidates arguments_of(const CLI::App& command, std::size_t nth, bool takes_command,
-                        const FindNames& find_names) {
+// The commands below the one that `words` name: `divvy man queue s`.
+std::vector<Candidate> commands_below(const CLI::App& root, const std::vector<std::string>& words) {
+  const CLI::App* command = &root;
+  for (const std::string& word : words) {
+    const auto below = shown_commands(*command);
+    const auto found = std::ranges::find(below, word, &CLI::App::get_name);
+    if (found == below.end()) return {};
+    command = *found;
+  }
+  std::vector<Candidate> commands;
+  for (const CLI::App* one : shown_commands(*command)) {
+    commands.push_back({one->get_name(), one->get_description()});
+  }
+  return commands;
+}
+
+Candidates arguments_of(const CommandTree& tree, const CLI::App& command,
+                        const std::vector<std::string>& before, const FindNames& find_names) {
+  std::size_t nth = before.size();
   for (const CLI::Option* option : command.get_options()) {
     if (!option->get_positional()) continue;
     const bool many = option->get_items_expected_max() > 1;
+    if ((nth == 0 || many) && option->get_name(true) == "COMMAND") {
+      return {.words = commands_below(tree.root(), before), .files = false};
+    }
     if (nth == 0 || many) return values_of(*option, command, find_names);
     --nth;
   }
-  return {.words = {}, .files = takes_command};
+  if (!tree.takes_command(command)) return {};
+  return {.words = find_names("PROGRAM", command.get_name()), .files = true};
 }
 
 void keep_beginning(Candidates& candidates, std::string_view beginning) {
@@ -140,16 +169,17 @@ Candidates complete(const CommandTree& tree, const std::vector<std::string>& wor
   const CLI::App* command = &tree.root();
   const std::string current = words.empty() ? "" : words.back();
   const CLI::Option* waiting = nullptr;  // for its value
-  std::size_t arguments = 0;
-  bool only_arguments = false;
+  std::vector<std::string> arguments;
+  std::optional<std::size_t> program;  // Words of somebody else's command line, where it has begun
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
     const std::string& word = words[i];
     if (waiting != nullptr) {
       waiting = nullptr;
-    } else if (only_arguments) {
-      ++arguments;
+    } else if (program) {
+      ++*program;
+      arguments.push_back(word);
     } else if (word == "--") {
-      only_arguments = true;
+      program = 0;
     } else if (word.starts_with("-") && word.size() > 1) {
       const CLI::Option* option = find_option(*command, word);
       const bool apart =
@@ -160,16 +190,20 @@ Candidates complete(const CommandTree& tree, const std::vector<std::string>& wor
       const auto found = std::ranges::find(below, word, &CLI::App::get_name);
       if (found != below.end()) {
         command = *found;
-        arguments = 0;
+        arguments.clear();
       } else {
-        ++arguments;
-        // From here on it is somebody else's command line.
-        if (tree.takes_command(*command) && command->get_name() != "exec") only_arguments = true;
+        arguments.push_back(word);
+        if (tree.takes_command(*command) && command->get_name() != "exec") program = 1;
       }
     }
   }
-  if (only_arguments && tree.takes_command(*command)) return {.words = {}, .files = true};
   Candidates found;
+  if (program && tree.takes_command(*command)) {
+    found.files = true;
+    if (*program == 0) found.words = find_names("PROGRAM", command->get_name());
+    keep_beginning(found, current);
+    return found;
+  }
   if (waiting != nullptr) {
     found = values_of(*waiting, *command, find_names);
     keep_beginning(found, current);
@@ -180,7 +214,7 @@ Candidates complete(const CommandTree& tree, const std::vector<std::string>& wor
     }
     for (Candidate& candidate : found.words) candidate.word.insert(0, before);
     keep_beginning(found, current);
-  } else if (current.starts_with("-") && !only_arguments) {
+  } else if (current.starts_with("-") && !program) {
     add_options(*command, found.words);
     keep_beginning(found, current);
   } else {
@@ -189,7 +223,7 @@ Candidates complete(const CommandTree& tree, const std::vector<std::string>& wor
       found.words.push_back({one->get_name(), one->get_description()});
     }
     if (below.empty()) {
-      found = arguments_of(*command, arguments, tree.takes_command(*command), find_names);
+      found = arguments_of(tree, *command, arguments, find_names);
     }
     keep_beginning(found, current);
   }

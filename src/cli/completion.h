@@ -25,8 +25,8 @@ struct Candidates {
   bool files = false;  // Also names of files
 };
 
-// What there is of a kind: "JOB", "QUEUE", "USER", "GPU" or "CONTEXT". `command` is the one that
-// asks.
+// What there is of a kind: "JOB", "QUEUE", "USER", "GPU", "MODEL", "TENANT", "SLICE", "TOKEN",
+// "CONTEXT" or "PROGRAM". `command` is the one that asks.
 using FindNames =
     std::function<std::vector<Candidate>(const std::string& kind, const std::string& command)>;
 

@@ -67,6 +67,28 @@ net::HttpRequest request_of(const Question& question, const Daemon::Options& opt
   return request;
 }
 
+// What to do where nobody answers: it depends on whose daemon it is to be.
+std::string advice_for(const Daemon::Options& options) {
+  if (options.remote && options.remote->network) {
+    return "Is it running there? `divvy context list` shows whom you ask; --context local asks this "
+           "machine.";
+  }
+  if (options.remote) return "Is it running? --context local asks the divvyd of this machine.";
+  if (options.may_start) {
+    return "Nothing waits, runs or holds a slice then. `divvy submit` and `divvy run` start a divvyd "
+           "by themselves.";
+  }
+  return "It is root's to start: systemctl start divvyd. `divvy doctor` says what is wrong.";
+}
+
+template <typename T>
+Result<T> advised(Result<T> answer, const Daemon::Options& options) {
+  if (!answer && answer.error().code == ErrorCode::kUnavailable) {
+    answer.error().message += "\n" + advice_for(options);
+  }
+  return answer;
+}
+
 }  // namespace
 
 Result<Reply> Daemon::ask(const std::string& method, const std::string& path,
@@ -76,8 +98,9 @@ Result<Reply> Daemon::ask(const std::string& method, const std::string& path,
 }
 
 Result<Reply> Daemon::ask(const Question& question) const {
-  DIVVY_TRY(response, net::http_request(target_of(options_), request_of(question, options_),
-                                        question.timeout));
+  DIVVY_TRY(response, advised(net::http_request(target_of(options_), request_of(question, options_),
+                                                question.timeout),
+                              options_));
   if (response.status == 503) {
     return err(ErrorCode::kUnavailable, "divvyd is busy with too many callers; try again");
   }
@@ -85,8 +108,9 @@ Result<Reply> Daemon::ask(const Question& question) const {
 }
 
 Result<Reply> Daemon::follow(const Question& question, const net::HttpPieces& pieces) const {
-  DIVVY_TRY(response, net::http_follow(target_of(options_), request_of(question, options_),
-                                       question.timeout, pieces));
+  DIVVY_TRY(response, advised(net::http_follow(target_of(options_), request_of(question, options_),
+                                               question.timeout, pieces),
+                              options_));
   return Reply{response.status, std::move(response.body)};
 }
 
@@ -196,11 +220,6 @@ int problem_exit(const Reply& reply) {
     default:
       return kExitError;
   }
-}
-
-std::string no_daemon_text(const Error& error) {
-  if (error.code != ErrorCode::kUnavailable) return error.message;
-  return error.message + "\nNobody holds a slice then. `divvy run` starts a divvyd by itself.";
 }
 
 }  // namespace divvy::cli

@@ -42,7 +42,7 @@ class Daemon {
   };
   explicit Daemon(Options options) : options_(std::move(options)) {}
 
-  // kUnavailable when none runs.
+  // kUnavailable when none runs; the message also says what to do then.
   [[nodiscard]] Result<Reply> ask(
       const std::string& method, const std::string& path, const std::string& body = {},
       std::optional<std::chrono::milliseconds> timeout = std::chrono::seconds(30)) const;
@@ -72,8 +72,5 @@ class Daemon {
 // The sentence in a reply that is no success, and the exit status that belongs to it.
 [[nodiscard]] std::string problem_text(const Reply& reply);
 [[nodiscard]] int problem_exit(const Reply& reply);
-
-// What a command says when no daemon runs and it does not start one.
-[[nodiscard]] std::string no_daemon_text(const Error& error);
 
 }  // namespace divvy::cli

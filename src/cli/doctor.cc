@@ -7,6 +7,7 @@
 #include <iterator>
 #include <ostream>
 
+#include "base/counted.h"
 #include "base/text.h"
 #include "cli/exit_codes.h"
 
@@ -88,8 +89,8 @@ std::string doctor_text(const Findings& findings, const Style& style) {
   }
   const auto errors = count(findings, Verdict::kError);
   const auto warnings = count(findings, Verdict::kWarning);
-  text += fmt::format("\n{} {}, {} {}, {} checks\n", errors, errors == 1 ? "error" : "errors",
-                      warnings, warnings == 1 ? "warning" : "warnings", findings.size());
+  text += fmt::format("\n{}, {}, {}\n", counted(errors, "error"), counted(warnings, "warning"),
+                      counted(findings.size(), "check"));
   return text;
 }
 

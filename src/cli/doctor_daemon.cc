@@ -5,6 +5,7 @@
 
 #include <boost/json.hpp>
 
+#include "base/counted.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/doctor.h"
@@ -62,11 +63,13 @@ Finding library_versions(const Patient& patient, const std::string& tenants) {
   }
   if (others == 0) {
     return {"daemon.processes", Verdict::kOk,
-            fmt::format("{} processes use GPUs under divvyd", processes), ""};
+            fmt::format("{} GPUs under divvyd",
+                        counted(processes, "process uses", "processes use")), ""};
   }
   return {
       "daemon.processes", Verdict::kNote,
-      fmt::format("{} of {} processes run with the library of another version", others, processes),
+      fmt::format("{} of {} {} with the library of another version", others,
+                  counted(processes, "process", "processes"), others == 1 ? "runs" : "run"),
       "They work as before and get the new one when they are started next."};
 }
 

@@ -78,7 +78,7 @@ int show_events(const Daemon& daemon, const EventsOptions& options, const Style&
     const auto reply = daemon.ask("GET", fmt::format("/v1/events?since={}&wait={}", since, wait),
                                   {}, std::chrono::seconds(kWaitSeconds + 30));
     if (!reply) {
-      err << "divvy: " << no_daemon_text(reply.error()) << "\n";
+      err << "divvy: " << reply.error().message << "\n";
       return kExitError;
     }
     if (!reply->ok()) {

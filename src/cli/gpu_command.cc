@@ -130,7 +130,7 @@ Result<int> run_gpu(const CLI::App& gpu, const GpuArguments& arguments, const Da
     DIVVY_TRY(format, parse_output_format(arguments.format, kFormats));
     const auto reply = daemon.ask("GET", kPath);
     if (!reply) {
-      err << "divvy: " << no_daemon_text(reply.error()) << "\n";
+      err << "divvy: " << reply.error().message << "\n";
       return kExitError;
     }
     if (!reply->ok()) return fail(*reply, err);
@@ -150,7 +150,7 @@ Result<int> run_gpu(const CLI::App& gpu, const GpuArguments& arguments, const Da
   const auto reply = daemon.ask("POST", fmt::format("{}/{}/{}", kPath, arguments.gpu, action),
                                 json::serialize(body));
   if (!reply) {
-    err << "divvy: " << no_daemon_text(reply.error()) << "\n";
+    err << "divvy: " << reply.error().message << "\n";
     return kExitError;
   }
   if (!reply->ok()) return fail(*reply, err);

@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/text.h"
 #include "cli/table.h"
 
@@ -191,7 +192,7 @@ Table build_to_fit(const Node& node, const Style& style, bool wide) {
 // "4 GPUs (simulated), driver 580.159.04, CUDA 13.0 · 512.0 GiB of 561.6 GiB free"
 std::string summary(const Node& node, const Style& style) {
   const std::size_t count = node.gpus().size();
-  std::string text = fmt::format("{} {}", count, count == 1 ? "GPU" : "GPUs");
+  std::string text = counted(count, "GPU");
   if (node.simulated()) text += " (simulated)";
   if (node.driver_version()) {
     text += fmt::format(", driver {}", escape_for_terminal(*node.driver_version()));

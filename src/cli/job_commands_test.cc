@@ -32,8 +32,9 @@ std::string job_in(const std::string& state, int exit_code = 0, int signal = 0) 
       "submittedUnixMilliseconds":1794743700000,"startedUnixMilliseconds":1794743800000,
       "endedUnixMilliseconds":1794743900000,"attempt":1,"failures":0,
       "running":[{{"rank":0,"node":"box","slices":[{{"gpu":"GPU-00000000-0000","shareThousandths":1000}}],
-      "end":{{"unixMilliseconds":1794743900000,"exitCode":{},"signal":{},"reason":""}}}}]}})",
-      state, exit_code, signal);
+      "end":{{"unixMilliseconds":1794743900000,"exitCode":{},"signal":{},"reason":""}}}}],
+      "history":[{{"unixMilliseconds":1794743900000,"state":"{}","reason":"ended with exit code {}"}}]}})",
+      state, exit_code, signal, state, exit_code);
 }
 
 class JobCommands : public testing::Test {
@@ -125,6 +126,14 @@ TEST_F(JobCommands, GetOfAWaitingJobTellsPlaceReasonAndTime) {
             "  place      3 of 12 in line\n"
             "  waits for  0.3 of a GPU is free nowhere\n"
             "  starts     in about 5m00s (at 2026-11-15T12:05:00Z)\n");
+}
+
+TEST_F(JobCommands, GetNamesTheGpusOfAJobByTheirIndex) {
+  daemon_.on("GET /v1/jobs/17", job_in("running"));
+  EXPECT_TRUE(contains(divvy({"get", "17"}).out, "  where      GPU-00000000 on box\n"));
+  daemon_.on("GET /v1/gpus", R"({"items":[{"index":3,"uuid":"GPU-00000000-0000"}]})");
+  EXPECT_TRUE(contains(divvy({"get", "17"}).out, "  where      GPU 3 on box\n"));
+  EXPECT_TRUE(contains(divvy({"get", "17", "-o", "wide"}).out, "GPU 3 on box"));
 }
 
 TEST_F(JobCommands, AJobIsFoundByItsName) {
@@ -284,17 +293,34 @@ TEST_F(JobCommands, SubmitWithFollowShowsTheOutputAndHasTheExitStatusOfTheJob) {
   const CliOutcome outcome = divvy({"submit", "--follow", "--", "a"});
   EXPECT_EQ(outcome.status, 3);
   EXPECT_EQ(outcome.out, "job 17 (train) is queued\nhello\n");
+  EXPECT_EQ(outcome.err, "divvy: job 17 has failed: ended with exit code 3\n");
   daemon_.on("GET /v1/jobs/17", job_in("failed", 0, 9));
   EXPECT_EQ(divvy({"submit", "--wait", "--", "a"}).status, 137);
 }
 
 TEST_F(JobCommands, LogsOfAJobThatWaitsSayThatItDoes) {
   daemon_.on("GET /v1/jobs/17/logs", "");
-  daemon_.on("GET /v1/jobs/17", job_in("queued", 0));
+  daemon_.on("GET /v1/jobs/17", kQueued);
   const CliOutcome outcome = divvy({"logs", "17"});
   EXPECT_EQ(outcome.status, 0);
   EXPECT_EQ(outcome.out, "");
-  EXPECT_NE(outcome.err.find("job 17 waits"), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err,
+            "divvy: job 17 waits and has written nothing yet: 0.3 of a GPU is free nowhere; "
+            "`divvy explain 17` says more\n");
+}
+
+TEST_F(JobCommands, LogsThatAreFollowedSayAtOnceThatTheJobWaits) {
+  bool asked_for_output = false;
+  daemon_.on("GET /v1/jobs/17", [&](const net::HttpRequest&) {
+    return net::HttpResponse{.body = asked_for_output ? job_in("succeeded") : kQueued};
+  });
+  daemon_.on("GET /v1/jobs/17/logs", [&](const net::HttpRequest&) {
+    asked_for_output = true;
+    return net::HttpResponse{.body = "2026-11-15T12:00:00.000000001Z hello\n"};
+  });
+  const CliOutcome outcome = divvy({"logs", "17", "-f"});
+  EXPECT_EQ(outcome.out, "hello\n");
+  EXPECT_TRUE(contains(outcome.err, "job 17 waits and has written nothing yet: 0.3")) << outcome.err;
 }
 
 TEST_F(JobCommands, DeleteOfAJobThatHasEndedSaysSo) {
@@ -400,8 +426,22 @@ TEST_F(JobCommands, EventsOfAJobAreShown) {
 TEST(JobCommandsAlone, SayThatNoDaemonRuns) {
   const CliOutcome outcome = run_divvy({"list"}, "/nowhere/api.sock");
   EXPECT_EQ(outcome.status, kExitError);
-  EXPECT_TRUE(outcome.err.starts_with("divvy: ")) << outcome.err;
+  EXPECT_EQ(outcome.err,
+            "divvy: no divvyd answers at /nowhere/api.sock: No such file or directory\n"
+            "It is root's to start: systemctl start divvyd. `divvy doctor` says what is wrong.\n");
   EXPECT_EQ(outcome.out, "");
+}
+
+TEST(JobCommandsAlone, SayWhichCommandsStartADaemon) {
+  Terminal terminal;
+  terminal.environment = [](const char*) { return std::nullopt; };
+  Services services{.version = "1.2.3", .inventory = {}};
+  services.daemon.socket = "/nowhere/api.sock";
+  std::ostringstream out;
+  std::ostringstream err;
+  EXPECT_EQ(run({"list"}, services, terminal, out, err), kExitError);
+  EXPECT_TRUE(contains(err.str(), "`divvy submit` and `divvy run` start a divvyd by themselves"))
+      << err.str();
 }
 
 }  // namespace

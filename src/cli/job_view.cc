@@ -21,13 +21,6 @@ std::string share_text(const Answer& thousandths) {
   return to_string(Share(static_cast<std::uint32_t>(number)));
 }
 
-// "0.3", or "4 x 1" of a gang.
-std::string gpu_text(const Answer& job) {
-  const std::int64_t members = job["members"].number().value_or(1);
-  const std::string share = share_text(job["shareThousandths"]);
-  return members == 1 ? share : fmt::format("{} x {}", members, share);
-}
-
 std::string state_text(const Answer& job) {
   const std::string why = job["stopping"].text();
   return job["state"].text() + (why.empty() ? "" : " (" + why + ")");
@@ -68,14 +61,20 @@ std::string command_text(const Answer& spec) {
   return text;
 }
 
-// "2 members on box: GPU-1a2b 0.3, ..."
-std::string places_text(const Answer& job) {
+// "GPU 3"
+std::string gpu_name(const std::string& uuid, const GpuIndices& gpus) {
+  const auto found = gpus.find(uuid);
+  return found == gpus.end() ? uuid.substr(0, 12) : fmt::format("GPU {}", found->second);
+}
+
+// "GPU 0 on box, GPU 1 on box"
+std::string places_text(const Answer& job, const GpuIndices& gpus) {
   std::string text;
   if (waits_for_a_place(job)) return text;
   for (const Answer& member : job["running"].items()) {
     for (const Answer& slice : member["slices"].items()) {
       if (!text.empty()) text += ", ";
-      text += fmt::format("{}{}", slice["gpu"].text().substr(0, 12),
+      text += fmt::format("{}{}", gpu_name(slice["gpu"].text(), gpus),
                           member["node"].text().empty() ? "" : " on " + member["node"].text());
     }
   }
@@ -136,6 +135,12 @@ bool is_final_state(std::string_view state) {
   return state == "succeeded" || state == "failed" || state == "cancelled";
 }
 
+std::string job_gpu_text(const Answer& job) {
+  const std::int64_t members = job["members"].number().value_or(1);
+  const std::string share = share_text(job["shareThousandths"]);
+  return members == 1 ? share : fmt::format("{} x {}", members, share);
+}
+
 int exit_status_of(const Answer& job) {
   if (job["state"].text() == "succeeded") return kExitOk;
   for (const Answer& member : job["running"].items()) {
@@ -161,7 +166,16 @@ std::string moment_text(const Answer& value) {
                      fmt::gmtime(static_cast<std::time_t>(*number / 1000)));
 }
 
-ListView job_list_view(WallTime now) {
+GpuIndices gpu_indices(const Answer& gpus) {
+  GpuIndices indices;
+  for (const Answer& gpu : gpus["items"].items()) {
+    const auto index = gpu["index"].number();
+    if (index) indices[gpu["uuid"].text()] = static_cast<std::uint64_t>(*index);
+  }
+  return indices;
+}
+
+ListView job_list_view(WallTime now, const GpuIndices& gpus) {
   ListView view;
   view.name = "id";
   view.nothing = "there are no such jobs";
@@ -176,7 +190,7 @@ ListView job_list_view(WallTime now) {
              return Cell(state_text(job), color_of_state(job["state"].text()));
            }},
       {.header = "GPU",
-       .cell = [](const Answer& job) { return Cell(gpu_text(job)); },
+       .cell = [](const Answer& job) { return Cell(job_gpu_text(job)); },
        .align = Align::kRight,
        .number =
            [](const Answer& job) {
@@ -196,7 +210,7 @@ ListView job_list_view(WallTime now) {
       number_column("ATTEMPT", "attempt", true),
       number_column("ARRAY", "array", true),
       {.header = "WHERE",
-       .cell = [](const Answer& job) { return Cell(places_text(job)); },
+       .cell = [gpus](const Answer& job) { return Cell(places_text(job, gpus)); },
        .wide = true},
       {.header = "COMMAND",
        .cell = [](const Answer& job) { return Cell(command_text(job["spec"])); },
@@ -204,12 +218,13 @@ ListView job_list_view(WallTime now) {
   return view;
 }
 
-std::string job_summary(const Answer& job, WallTime now, const Style& style) {
+std::string job_summary(const Answer& job, const GpuIndices& gpus, WallTime now,
+                        const Style& style) {
   const std::string state = job["state"].text();
   Lines lines;
   lines.add("user", job["owner"].text());
   lines.add("queue", job["queue"].text());
-  lines.add("GPU", gpu_text(job) + (job["class"].text() == "latency" ? ", latency" : ""));
+  lines.add("GPU", job_gpu_text(job) + (job["class"].text() == "latency" ? ", latency" : ""));
   if (!job["array"].empty()) {
     lines.add("array", job["array"].text() + ", index " + job["arrayIndex"].text());
   }
@@ -217,7 +232,7 @@ std::string job_summary(const Answer& job, WallTime now, const Style& style) {
   lines.add("started", moment_text(job["startedUnixMilliseconds"]));
   lines.add("ended", moment_text(job["endedUnixMilliseconds"]));
   if (!is_final_state(state)) lines.add("time", optional_span(seconds_of(job, now)));
-  lines.add("where", places_text(job));
+  lines.add("where", places_text(job, gpus));
   if (is_final_state(state)) {
     for (const Answer& member : job["running"].items()) {
       lines.add(fmt::format("rank {}", member["rank"].text()), end_text(member["end"]));
@@ -231,9 +246,9 @@ std::string job_summary(const Answer& job, WallTime now, const Style& style) {
                      style.paint(color_of_state(state), state_text(job)), lines.text());
 }
 
-std::string job_description(const Answer& job, const Answer& attempts, WallTime now,
-                            const Style& style) {
-  std::string text = job_summary(job, now, style);
+std::string job_description(const Answer& job, const Answer& attempts, const GpuIndices& gpus,
+                            WallTime now, const Style& style) {
+  std::string text = job_summary(job, gpus, now, style);
   const Answer spec = job["spec"];
   if (spec.empty()) return text + "\nWhat is inside it is for its owner and operators.\n";
   Lines asked;
@@ -269,7 +284,7 @@ std::string job_description(const Answer& job, const Answer& attempts, WallTime 
       std::string where;
       for (const Answer& slice : member["slices"].items()) {
         where += (where.empty() ? "" : ", ") + share_text(slice["shareThousandths"]) + " of " +
-                 slice["gpu"].text();
+                 gpu_name(slice["gpu"].text(), gpus);
       }
       const std::string end = end_text(member["end"]);
       text += fmt::format("  {}, rank {}: {}{}\n", attempt["attempt"].text(), member["rank"].text(),

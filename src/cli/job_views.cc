@@ -77,6 +77,14 @@ tl::expected<std::string, int> fetch(const Session& session, const ListArguments
   return R"({"apiVersion":"divvy/v1","kind":"JobList","items":[)" + items + "]}";
 }
 
+// Empty where the daemon does not tell: then GPUs have their UUIDs as names.
+GpuIndices find_gpu_indices(const Session& session) {
+  const auto daemon = session.daemon();
+  const auto reply = daemon ? daemon->ask("GET", "/v1/gpus") : Result<Reply>(Reply{});
+  const auto answer = reply && reply->ok() ? Answer::parse(reply->body) : Result<Answer>(Answer());
+  return answer ? gpu_indices(*answer) : GpuIndices();
+}
+
 // Whether a job that something happened to belongs into the list; that it has left it is news too,
 // so its state does not matter.
 bool is_listed(const Answer& job, const ListArguments& arguments) {
@@ -170,7 +178,8 @@ Result<int> list(const Session& session, ListArguments arguments) {
   }
   const auto document = fetch(session, arguments);
   if (!document) return document.error();
-  ListView view = job_list_view(session.now());
+  const bool places = format == OutputFormat::kWide || format == OutputFormat::kCsv;
+  ListView view = job_list_view(session.now(), places ? find_gpu_indices(session) : GpuIndices());
   if (is_unfiltered(arguments)) {
     view.nothing =
         arguments.all ? "there are no jobs; `divvy submit` makes one" : "no job waits or runs";
@@ -226,15 +235,17 @@ Result<int> get(const Session& session, const OneArguments& arguments) {
   if (!job) return job.status();
   switch (format) {
     case OutputFormat::kTable:
-      return session.print(job_summary(job.answer(), session.now(), session.style));
+      return session.print(
+          job_summary(job.answer(), find_gpu_indices(session), session.now(), session.style));
     case OutputFormat::kName:
       return session.print(job.answer()["id"].text() + "\n");
     case OutputFormat::kWide:
       return session.print(
-          show_rows(job_list_view(session.now()), {job.answer()}, true, session.style));
+          show_rows(job_list_view(session.now(), find_gpu_indices(session)), {job.answer()}, true,
+                    session.style));
     case OutputFormat::kCsv: {
-      DIVVY_TRY(text, show_list(job_list_view(session.now()), R"({"items":[)" + job.body() + "]}",
-                                format, "", session.style));
+      DIVVY_TRY(text, show_list(job_list_view(session.now(), find_gpu_indices(session)),
+                                R"({"items":[)" + job.body() + "]}", format, "", session.style));
       return session.print(text);
     }
     default:
@@ -258,7 +269,8 @@ Result<int> describe(const Session& session, const OneArguments& arguments) {
     attempts_body = attempts["items"].json();
   }
   if (format == OutputFormat::kTable) {
-    return session.print(job_description(job.answer(), attempts, session.now(), session.style));
+    return session.print(job_description(job.answer(), attempts, find_gpu_indices(session),
+                                         session.now(), session.style));
   }
   return session.print(write_document(
       fmt::format(R"({{"job":{},"attempts":{}}})", job.answer().json(), attempts_body), format));

@@ -5,6 +5,7 @@
 #include <ctime>
 #include <ostream>
 
+#include "base/counted.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/exit_codes.h"
@@ -36,11 +37,6 @@ std::string moment(const json::object& from, std::string_view name) {
   char buffer[32];
   const std::size_t size = std::strftime(buffer, sizeof buffer, "%Y-%m-%d %H:%M:%S", &parts);
   return {buffer, size};
-}
-
-// "3 tenants"
-std::string counted(std::size_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 std::string damage_text(const json::object& document) {

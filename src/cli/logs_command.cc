@@ -37,8 +37,9 @@ void say_that_it_waits(const Session& session, const Daemon& daemon, std::uint64
   const auto reply = daemon.ask("GET", fmt::format("/v1/jobs/{}", job));
   const auto answer = reply && reply->ok() ? Answer::parse(reply->body) : Result<Answer>(Answer());
   if (!answer || (*answer)["state"].text() != "queued") return;
-  session.say(
-      fmt::format("job {} waits and has written nothing yet; `divvy get {}` says why", job, job));
+  const std::string why = (*answer)["waits"]["text"].text();
+  session.say(fmt::format("job {} waits and has written nothing yet{}; `divvy explain {}` says more",
+                          job, why.empty() ? "" : ": " + why, job));
 }
 
 }  // namespace
@@ -54,6 +55,7 @@ int show_logs(const Session& session, std::uint64_t job, const LogOptions& optio
     wrote = true;
   });
   Outage outage(session);
+  if (options.follow && !options.reached) say_that_it_waits(session, *daemon, job);
   // A daemon that was never there is an error; one that went away comes back.
   for (bool reached = options.reached;;) {
     const auto since = log.since() ? log.since() : options.since_milliseconds;

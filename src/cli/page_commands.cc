@@ -1,8 +1,11 @@
 // Commands about `divvy` itself: completion, man, version.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <fstream>
 #include <memory>
+#include <set>
 
 #include "base/text.h"
 #include "cli/command_groups.h"
@@ -38,12 +41,43 @@ std::vector<Candidate> names_from(const Session& session, const std::string& pat
   return names;
 }
 
+std::vector<Candidate> each_once(std::vector<Candidate> candidates) {
+  std::vector<Candidate> once;
+  for (Candidate& candidate : candidates) {
+    if (std::ranges::find(once, candidate.word, &Candidate::word) == once.end()) {
+      once.push_back(std::move(candidate));
+    }
+  }
+  return once;
+}
+
+// What can be executed in the folders of PATH.
+std::vector<Candidate> programs(const std::string& path) {
+  std::set<std::string> names;
+  for (const std::string_view folder : split(path, ':')) {
+    std::error_code code;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, code)) {
+      const bool runs = entry.is_regular_file(code) && ::access(entry.path().c_str(), X_OK) == 0;
+      if (runs) names.insert(entry.path().filename().string());
+    }
+  }
+  std::vector<Candidate> candidates;
+  candidates.reserve(names.size());
+  for (const std::string& name : names) candidates.push_back({name, ""});
+  return candidates;
+}
+
 // Quick, and silent when there is no daemon: an empty list is an answer too.
 std::vector<Candidate> find_names(const Session& session, const std::string& kind,
                                   const std::string& command) {
   if (kind == "QUEUE") return names_from(session, "/v1/queues", "path", "");
   if (kind == "USER") return names_from(session, "/v1/people", "name", "role");
   if (kind == "GPU") return names_from(session, "/v1/gpus", "index", "model");
+  if (kind == "MODEL") return each_once(names_from(session, "/v1/gpus", "model", ""));
+  if (kind == "TENANT") return names_from(session, "/v1/tenants", "name", "user", "state");
+  if (kind == "SLICE") return names_from(session, "/v1/slices", "name", "user");
+  if (kind == "TOKEN") return names_from(session, "/v1/tokens", "id", "label");
+  if (kind == "PROGRAM") return programs(session.terminal.environment("PATH").value_or(""));
   if (kind == "CONTEXT") {
     std::vector<Candidate> names{{"local", "this machine"}};
     if (const auto config = load_client_config(session.terminal.environment)) {
@@ -54,12 +88,15 @@ std::vector<Candidate> find_names(const Session& session, const std::string& kin
     return names;
   }
   const bool also_ended = command == "get" || command == "describe" || command == "logs";
-  return names_from(session,
-                    "/v1/jobs" + write_query({{"state", also_ended ? ""
-                                                                   : "queued,starting,running,"
-                                                                     "stopping,suspended"},
-                                              {"limit", "100"}}),
-                    "id", "name", "state");
+  const std::string path =
+      "/v1/jobs" + write_query({{"state", also_ended ? ""
+                                                     : "queued,starting,running,"
+                                                       "stopping,suspended"},
+                                {"limit", "100"}});
+  std::vector<Candidate> jobs = names_from(session, path, "id", "name", "state");
+  std::vector<Candidate> names = names_from(session, path, "name", "state");
+  jobs.insert(jobs.end(), names.begin(), names.end());
+  return each_once(std::move(jobs));
 }
 
 void add_completion(CommandTree& tree) {

@@ -222,7 +222,7 @@ void add_token(CommandTree& tree) {
         const Asked done = ask(session, "DELETE", "/v1/tokens/" + escape_for_url(*id));
         return done ? session.print("token " + *id + " is revoked\n") : done.status();
       });
-  revoke->add_option("ID", *id, "As `divvy token list` shows it")->required();
+  revoke->add_option("TOKEN", *id, "As `divvy token list` shows it")->required();
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ int create(const SliceArguments& arguments, const Daemon& daemon, const SliceScr
   if (!arguments.devices.empty()) body["devices"] = json::value_from(arguments.devices);
   const auto reply = daemon.ask("POST", "/v1/slices", json::serialize(body));
   if (!reply) {
-    screen.err << "divvy: " << no_daemon_text(reply.error()) << "\n";
+    screen.err << "divvy: " << reply.error().message << "\n";
     return kExitError;
   }
   if (!reply->ok()) return complain(*reply, screen.err);
@@ -71,7 +71,7 @@ int create(const SliceArguments& arguments, const Daemon& daemon, const SliceScr
 int list(OutputFormat format, const Daemon& daemon, const SliceScreen& screen) {
   const auto reply = daemon.ask("GET", "/v1/slices");
   if (!reply) {
-    screen.err << "divvy: " << no_daemon_text(reply.error()) << "\n";
+    screen.err << "divvy: " << reply.error().message << "\n";
     return kExitError;
   }
   if (!reply->ok()) return complain(*reply, screen.err);
@@ -101,7 +101,7 @@ int list(OutputFormat format, const Daemon& daemon, const SliceScreen& screen) {
 int remove(const std::string& name, const Daemon& daemon, const SliceScreen& screen) {
   const auto reply = daemon.ask("DELETE", "/v1/slices/" + name);
   if (!reply) {
-    screen.err << "divvy: " << no_daemon_text(reply.error()) << "\n";
+    screen.err << "divvy: " << reply.error().message << "\n";
     return kExitError;
   }
   return reply->ok() ? kExitOk : complain(*reply, screen.err);
@@ -169,7 +169,7 @@ CLI::App* add_slice(CLI::App& app, SliceArguments& arguments) {
   list->add_option("-o,--output", arguments.format, "Output format: table, json, yaml or name")
       ->type_name("FORMAT");
   CLI::App* remove = slice->add_subcommand("delete", "Give a slice back");
-  remove->add_option("NAME", arguments.name, "Its name, as `divvy slice list` shows it")
+  remove->add_option("SLICE", arguments.name, "Its name, as `divvy slice list` shows it")
       ->required();
   for (CLI::App* command : slice->get_subcommands(nullptr)) command->group("Commands");
   return slice;

@@ -4,6 +4,8 @@
 #include <boost/json.hpp>
 
 #include "base/text.h"
+#include "cli/answer.h"
+#include "cli/job_view.h"
 
 namespace divvy::cli {
 namespace {
@@ -117,6 +119,17 @@ Result<Stats> parse_stats(const std::string& document) {
                "divvyd's answer was not understood ({}); are divvy and divvyd of one version?",
                error.what());
   }
+}
+
+void add_waiting_jobs(Stats& stats, const std::string& document) {
+  const auto page = Answer::parse(document);
+  if (!page) return;
+  for (const Answer& job : (*page)["items"].items()) {
+    stats.jobs.push_back({static_cast<std::uint64_t>(job["id"].number().value_or(0)),
+                          job["name"].text(), job["owner"].text(), job["queue"].text(),
+                          job_gpu_text(job)});
+  }
+  stats.more_jobs = !(*page)["next"].empty();
 }
 
 void History::add(const Stats& stats) {

@@ -48,12 +48,23 @@ struct GpuStats {
   std::string unusable;
 };
 
+struct WaitingJob {
+  std::uint64_t id = 0;
+  std::string name;
+  std::string user;
+  std::string queue;
+  std::string gpu;  // "0.3", "4 x 1"
+};
+
 struct Stats {
   std::string hostname;
   bool simulated = false;
   std::uint64_t waiting = 0;
   std::vector<GpuStats> gpus;
   std::vector<TenantStats> tenants;
+  // Jobs in the queue, the newest first; not all of them where `more_jobs`.
+  std::vector<WaitingJob> jobs{};
+  bool more_jobs = false;
 
   // Thousandths of this GPU's time that all tenants together had.
   [[nodiscard]] std::uint32_t used_on(std::uint32_t gpu) const;
@@ -62,6 +73,11 @@ struct Stats {
 
 // Text in it is safe for a terminal.
 [[nodiscard]] Result<Stats> parse_stats(const std::string& document);
+
+// The jobs that wait, from a page of GET /v1/jobs. What is not understood is left out: the GPUs are
+// worth looking at without them.
+void add_waiting_jobs(Stats& stats, const std::string& document);
+inline constexpr const char* kWaitingJobsPath = "/v1/jobs?state=queued&limit=50";
 
 // How busy each GPU was at the last looks, oldest first.
 class History {

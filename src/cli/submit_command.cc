@@ -138,7 +138,8 @@ int stay_with(const Session& session, const SubmitArguments& arguments,
     const int waited = wait_for_job(session, id,
                                     {.what = WaitFor::kEnded,
                                      .timeout = timeout,
-                                     .quiet = arguments.quiet || arguments.follow,
+                                     .quiet = arguments.quiet,
+                                     .only_trouble = arguments.follow,
                                      .reached = true});
     if (waited != kExitOk) return waited;
     const Asked ended = ask(session, "GET", fmt::format("/v1/jobs/{}", id));

@@ -228,7 +228,8 @@ void add_submit_flags(CLI::App& command, SubmitFlags& flags) {
       ->delimiter(',');
   add_list(command, "--model", flags.models, "Only GPUs of this model", "MODEL");
   add_list(command, "--not-model", flags.denied_models, "No GPUs of this model", "MODEL");
-  option("--topology", flags.topology, "How near its GPUs should be to each other", "WORD");
+  option("--topology", flags.topology, "How near its GPUs should be to each other: any, numa or nvlink",
+         "WORD");
   add_list(command, "-e,--env", flags.environment, "A variable of its environment", "NAME=VALUE");
   option("--cwd", flags.working_directory, "Where it runs (default: here)", "FOLDER");
   option("--image", flags.image, "Run it in a container of this image", "IMAGE");

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/exit_codes.h"
+#include "cli/session.h"
 #include "cli/table.h"
 
 namespace divvy::cli {
@@ -161,7 +162,7 @@ int list_tenants(const Daemon& daemon, const PsOptions& options, const Style& st
   for (;;) {
     const auto reply = daemon.ask("GET", "/v1/tenants");
     if (!reply) {
-      err << "divvy: " << no_daemon_text(reply.error()) << "\n";
+      err << "divvy: " << reply.error().message << "\n";
       return kExitError;
     }
     if (!reply->ok()) {
@@ -185,25 +186,62 @@ int list_tenants(const Daemon& daemon, const PsOptions& options, const Style& st
   }
 }
 
+std::string change_text(const Answer& before, const Answer& after, const Style& style) {
+  std::string changes;
+  const auto compare = [&](std::string_view what, const std::string& was, const std::string& is) {
+    if (was == is) return;
+    changes += fmt::format("{}{} {}{}", changes.empty() ? "" : ", ", what,
+                           was.empty() ? "" : fmt::format("{} {} ", was, style.pick("→", "->")), is);
+  };
+  const auto slice = [](const Answer& tenant) {
+    const auto slices = tenant["slices"].items();
+    return slices.empty() ? Answer() : slices.front();
+  };
+  const auto share = [](const Answer& part) {
+    const auto thousandths = part["shareThousandths"].number();
+    return thousandths ? to_string(Share(static_cast<std::uint32_t>(*thousandths))) : "";
+  };
+  const auto memory = [](const Answer& part) {
+    const auto bytes = part["memoryLimitBytes"].number();
+    return bytes ? humanize(Bytes(static_cast<std::uint64_t>(*bytes))) : "";
+  };
+  const auto cap = [](const Answer& part) -> std::string {
+    if (part["capped"].empty()) return "";
+    return part["capped"].flag() ? "on" : "off";
+  };
+  const Answer was = slice(before);
+  const Answer is = slice(after);
+  compare("share", share(was), share(is));
+  compare("memory limit", memory(was), memory(is));
+  compare("cap", cap(was), cap(is));
+  compare("class", before["class"].text(), after["class"].text());
+  return fmt::format("tenant {} ({}): {}\n", after["id"].text(), after["name"].text(),
+                     changes.empty() ? "nothing changed, it was so already" : changes);
+}
+
 int change_tenant(const Daemon& daemon, const SetOptions& options, const Style& style,
                   std::ostream& out, std::ostream& err) {
+  const std::string path = "/v1/tenants/" + escape_for_url(options.tenant);
+  // Only to say what it was; whether it may be changed is for the second question to tell.
+  const auto old = daemon.ask("GET", path);
+  const auto before = old && old->ok() ? Answer::parse(old->body) : Result<Answer>(Answer());
   json::object body;
   if (options.gpu) body["gpu"] = *options.gpu;
   if (options.memory) body["memory"] = *options.memory;
   if (options.cap) body["cap"] = *options.cap;
   if (options.tenant_class) body["class"] = *options.tenant_class;
-  const auto reply = daemon.ask("PATCH", "/v1/tenants/" + options.tenant, json::serialize(body));
+  const auto reply = daemon.ask("PATCH", path, json::serialize(body));
   if (!reply) {
-    err << "divvy: " << no_daemon_text(reply.error()) << "\n";
+    err << "divvy: " << reply.error().message << "\n";
     return kExitError;
   }
   if (!reply->ok()) {
     err << "divvy: " << problem_text(*reply) << "\n";
     return problem_exit(*reply);
   }
-  const auto shown = tenant_table(R"({"waiting":0,"items":[)" + reply->body + "]}", style, false);
-  if (shown) out << *shown << std::flush;
-  return kExitOk;
+  const auto after = Answer::parse(reply->body);
+  if (after) out << change_text(before ? *before : Answer(), *after, style) << std::flush;
+  return out ? kExitOk : kExitError;
 }
 
 }  // namespace divvy::cli

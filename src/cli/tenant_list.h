@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "cli/answer.h"
 #include "cli/daemon.h"
 #include "cli/output.h"
 #include "cli/style.h"
@@ -30,6 +31,9 @@ struct SetOptions {
   std::optional<bool> cap;
   std::optional<std::string> tenant_class;
 };
+// What a change did, in a line: "tenant 3 (train): share 0.3 → 0.5". `before` may be empty.
+[[nodiscard]] std::string change_text(const Answer& before, const Answer& after,
+                                      const Style& style);
 [[nodiscard]] int change_tenant(const Daemon& daemon, const SetOptions& options, const Style& style,
                                 std::ostream& out, std::ostream& err);
 

@@ -15,7 +15,7 @@ int watch_tenants(const Daemon& daemon, const TopOptions& options, const Style& 
                   std::ostream& out, std::ostream& err) {
   const auto reply = daemon.ask("GET", "/v1/stats");
   if (!reply) {
-    err << "divvy: " << no_daemon_text(reply.error()) << "\n";
+    err << "divvy: " << reply.error().message << "\n";
     return kExitError;
   }
   if (!reply->ok()) {
@@ -26,12 +26,14 @@ int watch_tenants(const Daemon& daemon, const TopOptions& options, const Style& 
     out << write_document(reply->body, options.format) << std::flush;
     return out ? kExitOk : kExitError;
   }
-  const auto stats = parse_stats(reply->body);
+  auto stats = parse_stats(reply->body);
   if (!stats) {
     err << "divvy: " << stats.error().message << "\n";
     return kExitError;
   }
   if (options.once) {
+    const auto waiting = daemon.ask("GET", kWaitingJobsPath);
+    if (waiting && waiting->ok()) add_waiting_jobs(*stats, waiting->body);
     History history;
     history.add(*stats);
     out << to_text(top_lines(*stats, history, {}, style), style) << std::flush;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/stats.h"
+#include "cli/table.h"
 #include "cli/top_view.h"
 
 // Last, because it defines macros with everyday names.
@@ -21,14 +22,15 @@ constexpr int kPeriodMs = 1000;
 constexpr int kEscape = 27;
 
 const char* const kHelp[] = {
-    "s      sort by the next column: used, memory, waiting, name, id",
-    "/      show only tenants whose name, user or command has ...",
-    "       (Enter keeps it, Escape removes it)",
-    "p      pause: the picture stands still",
-    "q      quit",
+    "s   sort by: used, memory, waiting, name, id",
+    "/   only tenants whose name, user or command has ...",
+    "    (Enter keeps it, Escape removes it)",
+    "p   pause: the picture stands still",
+    "q   quit",
     "",
-    "The bars show the parts of the GPU's time and memory that tenants use;",
-    "each has its letter and colour. The line behind is the last minute.",
+    "The bars show what tenants use of the GPU's time and",
+    "memory; each has its letter and colour. The line",
+    "behind them is the last minute.",
     "",
     "any key goes on",
 };
@@ -172,11 +174,14 @@ class TopLoop {
       return;
     }
     problem_.clear();
+    const auto waiting = daemon_.ask("GET", kWaitingJobsPath);
+    if (waiting && waiting->ok()) add_waiting_jobs(*stats, waiting->body);
     stats_ = *std::move(stats);
     history_.add(stats_);
   }
 
   void draw() {
+    view_.rows = static_cast<std::size_t>(std::max(2, getmaxy(stdscr) - 1));
     style_.columns = static_cast<std::size_t>(std::max(20, getmaxx(stdscr)));
     std::vector<Line> lines;
     if (help_) {
@@ -187,7 +192,7 @@ class TopLoop {
     std::string footer = " s sort   / filter   p pause   ? help   q quit ";
     if (typing_) footer = " filter: " + view_.filter + "_ ";
     if (!problem_.empty()) footer = " " + problem_.substr(0, problem_.find('\n')) + " ";
-    screen_.draw(lines, footer);
+    screen_.draw(lines, shorten(footer, *style_.columns, style_));
   }
 
   void type(int key) {

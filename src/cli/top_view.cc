@@ -7,12 +7,14 @@
 #include <map>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/text.h"
 #include "cli/table.h"
 
 namespace divvy::cli {
 namespace {
 
+constexpr std::size_t kColumnsUnknown = 140;
 constexpr std::array kTenantColors = {Color::kGreen, Color::kCyan, Color::kYellow, Color::kRed};
 constexpr std::array<std::string_view, 5> kSortNames = {"used", "memory", "waiting", "name", "id"};
 
@@ -99,20 +101,26 @@ std::string free_text(Share share) {
   return to_string(share) + " left to grant";
 }
 
+// A line for its time and, unless it is to be `brief`, one for its memory.
 void add_gpu(std::vector<Line>& lines, const GpuStats& gpu, const Stats& stats,
-             const History& history, const Marks& marks, std::size_t width, const Style& style) {
+             const History& history, const Marks& marks, bool brief, const Style& style) {
+  const std::size_t width = style.columns.value_or(kColumnsUnknown);
   const std::size_t bar = std::clamp<std::size_t>(width / 3, 10, 60);
   Line compute;
   compute.push_back({fmt::format("GPU {:<2} ", gpu.index), Color::kBold});
   add_bar(compute, stats, marks, gpu.index, Share::kWhole, bar, style, used_part);
   compute.push_back({fmt::format(" {:>6} ", percent(stats.used_on(gpu.index))), Color::kPlain});
   const std::size_t taken = 7 + bar + 2 + 8;
-  if (width > taken + 10) {
+  if (brief && !gpu.unusable.empty()) {
+    compute.push_back({shorten(gpu.unusable, width - std::min(width - 1, taken), style),
+                       Color::kRed});
+  } else if (width > taken + 10) {
     const std::string past =
         sparkline(history.of(gpu.index), std::min<std::size_t>(width - taken - 1, 60), style);
     compute.push_back({past, Color::kDim});
   }
   lines.push_back(std::move(compute));
+  if (brief) return;
 
   Line memory;
   memory.push_back({"memory ", Color::kDim});
@@ -168,11 +176,12 @@ struct Column {
 };
 
 constexpr std::string_view kStateTitle = "STATE";
+constexpr std::string_view kTenantTitle = "TENANT";
 
 const std::array<Column, 11> kColumns = {{
-    {"ID", 4, true, 0,
+    {"ID", 4, true, 5,
      [](const auto& tenant, const auto&, const auto&) { return fmt::format("{}", tenant.id); }},
-    {"TENANT", 18, false, 0,
+    {kTenantTitle, 18, false, 0,
      [](const auto& tenant, const auto&, const auto&) { return tenant.name; }},
     {"USER", 10, false, 1,
      [](const auto& tenant, const auto&, const auto&) { return tenant.user; }},
@@ -186,7 +195,7 @@ const std::array<Column, 11> kColumns = {{
      [](const auto&, const auto& slice, const Style& style) {
        return slice.used ? percent(*slice.used) : std::string(style.unknown());
      }},
-    {"MEMORY", 10, true, 0,
+    {"MEMORY", 10, true, 6,
      [](const auto&, const auto& slice, const auto&) { return humanize(slice.memory_used); }},
     {"LIMIT", 10, true, 2,
      [](const auto&, const auto& slice, const auto&) { return humanize(slice.memory_limit); }},
@@ -194,7 +203,7 @@ const std::array<Column, 11> kColumns = {{
      [](const auto&, const auto& slice, const auto&) { return percent(slice.waited); }},
     {"CLASS", 8, false, 4,
      [](const auto& tenant, const auto&, const auto&) { return tenant.tenant_class; }},
-    {kStateTitle, 8, false, 0,
+    {kStateTitle, 8, false, 7,
      [](const auto& tenant, const auto&, const auto&) { return tenant.state; }},
 }};
 
@@ -207,8 +216,20 @@ std::size_t width_of(const std::vector<Column>& columns) {
 }
 
 std::vector<Column> columns_for(std::size_t width) {
+  constexpr int kRounds = 7;
+  constexpr std::size_t kShortestName = 8;
   std::vector<Column> columns(kColumns.begin(), kColumns.end());
-  for (int round = 1; round <= 4 && width_of(columns) > width + 1; ++round) {
+  const auto surplus = [&] {
+    const std::size_t wanted = width_of(columns);
+    return wanted > width + 1 ? wanted - width - 1 : 0;
+  };
+  for (int round = 1; round <= kRounds && surplus() > 0; ++round) {
+    // A shorter name is better than none of the numbers behind it.
+    const auto name = std::ranges::find(columns, kTenantTitle, &Column::title);
+    if (round > 4 && surplus() <= name->width - kShortestName) {
+      name->width -= surplus();
+      break;
+    }
     std::erase_if(columns, [round](const Column& column) { return column.sacrifice == round; });
   }
   return columns;
@@ -221,7 +242,8 @@ std::string padded(const std::string& text, const Column& column, const Style& s
 }
 
 void add_tenants(std::vector<Line>& lines, const Stats& stats, const View& view, const Marks& marks,
-                 std::size_t width, const Style& style) {
+                 const Style& style) {
+  const std::size_t width = style.columns.value_or(kColumnsUnknown);
   if (stats.tenants.empty()) {
     lines.push_back({{"nobody holds a slice", Color::kDim}});
     return;
@@ -256,6 +278,39 @@ void add_tenants(std::vector<Line>& lines, const Stats& stats, const View& view,
   }
 }
 
+// The jobs in the queue, the one that was submitted first on top.
+void add_jobs(std::vector<Line>& lines, const Stats& stats, const Style& style) {
+  if (stats.jobs.empty()) return;
+  const std::size_t width = style.columns.value_or(kColumnsUnknown);
+  const bool queues = width >= 60;
+  const bool users = width >= 48;
+  const auto line = [&](const std::string& id, const WaitingJob& job) {
+    const auto cell = [&](const std::string& text, std::size_t columns) {
+      const std::string cut = shorten(text, columns, style);
+      return cut + std::string(columns - std::min(columns, display_width(cut)) + 1, ' ');
+    };
+    std::string text = std::string(kMarkWidth, ' ') + fmt::format("{:>4} ", id) + cell(job.name, 18);
+    if (users) text += cell(job.user, 10);
+    if (queues) text += cell(job.queue, 14);
+    return text + shorten(job.gpu, 8, style);
+  };
+  lines.push_back({{line("ID", {0, "WAITING JOB", "USER", "QUEUE", "GPU"}), Color::kBold}});
+  for (auto job = stats.jobs.rbegin(); job != stats.jobs.rend(); ++job) {
+    lines.push_back({{line(fmt::format("{}", job->id), *job), Color::kPlain}});
+  }
+}
+
+// At most `rows` lines; the last of them counts what is not shown.
+void cut(std::vector<Line>& lines, std::size_t rows, std::string_view thing, const Style& style) {
+  if (lines.size() <= rows) return;
+  const std::size_t left = lines.size() - std::max<std::size_t>(rows, 1) + 1;
+  lines.resize(rows);
+  if (rows == 0) return;
+  lines.back() = {{fmt::format("  {} and {}", style.pick("…", "..."),
+                               counted(left, fmt::format("more {}", thing))),
+                   Color::kDim}};
+}
+
 }  // namespace
 
 std::string_view to_string(SortKey key) { return kSortNames[static_cast<std::size_t>(key)]; }
@@ -266,22 +321,57 @@ SortKey next(SortKey key) {
 
 std::vector<Line> top_lines(const Stats& stats, const History& history, const View& view,
                             const Style& style) {
-  const std::size_t width = style.columns.value_or(140);
+  const std::size_t width = style.columns.value_or(kColumnsUnknown);
   const Marks marks = mark_tenants(stats);
   std::vector<Line> lines;
-  std::string head = fmt::format("divvy top   {}{}   {} tenant{}", stats.hostname,
-                                 stats.simulated ? " (simulated GPUs)" : "", stats.tenants.size(),
-                                 stats.tenants.size() == 1 ? "" : "s");
+  std::string head = fmt::format("divvy top   {}{}   {}", stats.hostname,
+                                 stats.simulated ? " (simulated GPUs)" : "",
+                                 counted(stats.tenants.size(), "tenant"));
   if (stats.waiting > 0) head += fmt::format(", {} waiting for a place", stats.waiting);
+  if (!stats.jobs.empty()) {
+    head += fmt::format(", {}{} in the queue", counted(stats.jobs.size(), "job"),
+                        stats.more_jobs ? " or more" : "");
+  }
   head += fmt::format("   sorted by {}", to_string(view.sort));
   if (!view.filter.empty()) head += fmt::format("   only \"{}\"", escape_for_terminal(view.filter));
   if (view.paused) head += "   PAUSED";
   lines.push_back({{shorten(head, width, style), Color::kBold}});
-  for (const GpuStats& gpu : stats.gpus) {
-    add_gpu(lines, gpu, stats, history, marks, width, style);
+
+  std::vector<Line> tenants;
+  add_tenants(tenants, stats, view, marks, style);
+  std::vector<Line> jobs;
+  add_jobs(jobs, stats, style);
+  std::vector<Line> gpus;
+  const auto draw_gpus = [&](bool brief) {
+    gpus.clear();
+    for (const GpuStats& gpu : stats.gpus) {
+      add_gpu(gpus, gpu, stats, history, marks, brief, style);
+    }
+  };
+  draw_gpus(false);
+  bool air = true;
+  if (view.rows && 1 + gpus.size() + tenants.size() + jobs.size() + 2 > *view.rows) {
+    // Each part keeps a few lines, and the GPUs have what is left over by the others.
+    constexpr std::size_t kFewTenants = 4;
+    constexpr std::size_t kFewJobs = 3;
+    air = false;
+    const std::size_t room = *view.rows - 1;
+    const std::size_t few_jobs = std::min(jobs.size(), kFewJobs);
+    const std::size_t few = std::min(tenants.size(), kFewTenants) + few_jobs;
+    const std::size_t for_gpus = room > few ? room - few : 1;
+    if (gpus.size() > for_gpus) draw_gpus(true);
+    cut(gpus, for_gpus, "GPU", style);
+    const std::size_t below = room - std::min(room, gpus.size());
+    cut(tenants, below - std::min(below, few_jobs), "slice", style);
+    cut(jobs, below - std::min(below, tenants.size()), "job", style);
   }
-  lines.push_back({});
-  add_tenants(lines, stats, view, marks, width, style);
+  const auto append = [&lines, air](std::vector<Line>& part) {
+    if (air && !part.empty()) lines.emplace_back();
+    for (Line& line : part) lines.push_back(std::move(line));
+  };
+  for (Line& line : gpus) lines.push_back(std::move(line));
+  append(tenants);
+  append(jobs);
   return lines;
 }
 

@@ -2,6 +2,7 @@
 // by --once. Pure, callable from any thread.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,10 +25,12 @@ struct View {
   SortKey sort = SortKey::kUsed;
   std::string filter;  // Tenants whose name, user or command has it somewhere
   bool paused = false;
+  // So many lines at most; what does not fit is counted. Nothing: as many as there are.
+  std::optional<std::size_t> rows{};
 };
 
-// GPUs as stacked bars with their past, then the tenants. `style` says what may be drawn and how
-// wide; without a width, 140 columns.
+// GPUs as stacked bars with their past, then the tenants, then the jobs that wait. `style` says what
+// may be drawn and how wide; without a width, 140 columns.
 [[nodiscard]] std::vector<Line> top_lines(const Stats& stats, const History& history,
                                           const View& view, const Style& style);
 

@@ -129,7 +129,8 @@ int wait_for_job(const Session& session, std::uint64_t job, const WaitOptions& o
       return watched;
     }
   }
-  if (!options.quiet && !last.empty()) {
+  const bool expected = options.only_trouble && last["state"].text() == "succeeded";
+  if (!options.quiet && !expected && !last.empty()) {
     session.say(fmt::format("job {} {}{}", job, state_words(last["state"].text()), why(last)));
   }
   return decided.value_or(kExitError);

@@ -18,6 +18,7 @@ struct WaitOptions {
   WaitFor what = WaitFor::kEnded;
   std::optional<std::chrono::seconds> timeout{};
   bool quiet = false;
+  bool only_trouble = false;  // Says nothing of one that has succeeded
   bool reached = false;  // The daemon has answered before
 };
 

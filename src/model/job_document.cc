@@ -3,6 +3,7 @@
 #include <boost/json.hpp>
 #include <span>
 
+#include "base/memory_amount.h"
 #include "base/text.h"
 #include "model/seconds.h"
 
@@ -53,7 +54,7 @@ Refusal take_parsed(Result<T> parsed, T& into) {
 }
 
 Refusal take(const json::value& value, Bytes& into) {
-  if (value.is_string()) return take_parsed(parse_bytes(std::string(value.as_string())), into);
+  if (value.is_string()) return take_parsed(parse_memory(std::string(value.as_string())), into);
   std::uint64_t count = 0;
   if (take_number(value, count)) return "this has to be an amount of memory, like \"10GiB\"";
   into = Bytes(count);

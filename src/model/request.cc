@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/memory_amount.h"
 #include "base/text.h"
 
 namespace divvy::model {
@@ -85,7 +86,7 @@ Result<Request> Request::parse(std::string_view gpu_text,
   if (share == Share(0)) return asks_for_nothing();
   rest.share = share;
   if (memory_text) {
-    DIVVY_TRY(memory, with_context(parse_bytes(*memory_text), "--gpu-mem"));
+    DIVVY_TRY(memory, with_context(parse_memory(*memory_text), "--gpu-mem"));
     rest.memory = memory;
   }
   return create(std::move(rest));
