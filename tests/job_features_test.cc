@@ -142,6 +142,43 @@ TEST_F(JobFeatures, ASuspendedJobGivesItsGpuBackAndGoesOnWhenResumed) {
   EXPECT_EQ(job(id).at("failures").to_number<int>(), 0);
 }
 
+TEST_F(JobFeatures, AChangedJobIsAsItWasChangedAfterAKill) {
+  const auto first = submit(gated("first", 2));
+  ASSERT_TRUE(becomes(first, "running"));
+  const auto second = submit(waiting("second", 2));
+  const std::string id = std::to_string(second);
+  ASSERT_EQ(divvy({"queue", "set", "night", "--gpu", "2"}).status, 0);
+  const Outcome changed = divvy(
+      {"update", id, "--gpu", "0.3", "--queue", "night", "--priority", "7", "--time-limit", "2h"});
+  ASSERT_EQ(changed.status, 0) << changed.err;
+  EXPECT_TRUE(has(changed.out, "queue night instead of default")) << changed.out;
+  stop_daemon(SIGKILL);
+  start_daemon();
+  EXPECT_EQ(job(second).at("queue").as_string(), "night");
+  EXPECT_EQ(job(second).at("priority").as_int64(), 7);
+  EXPECT_EQ(job(second).at("shareThousandths").as_int64(), 300);
+  EXPECT_TRUE(has(divvy({"list", "--queue", "night", "-o", "name"}).out, id + "\n"));
+  EXPECT_TRUE(has(divvy({"events", "--job", id}).out, "priority 7 instead of 0"));
+  const Outcome running = divvy({"update", std::to_string(first), "--gpu", "1"});
+  EXPECT_EQ(running.status, 1);
+  EXPECT_TRUE(has(running.err, "while it waits")) << running.err;
+  open_gate("first");
+  EXPECT_TRUE(becomes(second, "running"));
+  const Outcome late = divvy({"update", std::to_string(first), "--priority", "1"});
+  EXPECT_TRUE(has(late.err, "has ended")) << late.err;
+}
+
+TEST_F(JobFeatures, ARequeuedJobStartsAgain) {
+  const auto id = submit(waiting("again"));
+  ASSERT_TRUE(becomes(id, "running"));
+  ASSERT_TRUE(eventually([&] { return starts("again") == 1; }));
+  ASSERT_EQ(divvy({"requeue", std::to_string(id)}).status, 0);
+  EXPECT_TRUE(eventually([&] { return starts("again") == 2; }));
+  EXPECT_TRUE(becomes(id, "running"));
+  EXPECT_EQ(job(id).at("failures").as_int64(), 0);
+  EXPECT_TRUE(has(history(id), "requeued by"));
+}
+
 TEST_F(JobFeatures, ALowPriorityMakesWayForAHighOneAndRunsToItsEndLater) {
   const auto low = submit(gated("low", 2));
   ASSERT_TRUE(becomes(low, "running"));

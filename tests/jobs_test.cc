@@ -126,6 +126,9 @@ TEST_F(Jobs, TrafficIsAsTheOpenApiDocumentDescribesIt) {
   const json::object document = ask("GET", "/v1/openapi.json").body;
   EXPECT_EQ(document.at("openapi").as_string(), "3.1.0");
   const std::string job = "/v1/jobs/" + std::to_string(id);
+  const auto long_one = submit(waiting("long", 0.2));
+  ASSERT_TRUE(becomes(long_one, "running"));
+  const std::string running = "/v1/jobs/" + std::to_string(long_one);
   struct Said {
     std::string method;
     std::string path;
@@ -143,6 +146,9 @@ TEST_F(Jobs, TrafficIsAsTheOpenApiDocumentDescribesIt) {
            {"GET", job + "/members", "", ""},
            {"GET", "/v1/jobs/9999", "", ""},
            {"POST", job + "/suspend", "", ""},
+           {"PATCH", job, "", R"({"priority": 1})"},
+           {"PATCH", running, "", R"({"priority": 1, "time_limit": "1h"})"},
+           {"POST", running + "/requeue", "", ""},
            {"GET", "/v1/whoami", "", ""},
            {"GET", "/v1/people", "", ""},
            {"POST", "/v1/people", "", R"({"name": "ada", "role": "user"})"},

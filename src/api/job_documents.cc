@@ -98,6 +98,31 @@ Result<model::JobSpec> parse_job_request(std::string_view body) {
   return spec;
 }
 
+Result<model::JobSpec> parse_job_change(const model::JobSpec& spec, std::string_view body) {
+  constexpr std::string_view kFields[] = {"priority", "time_limit", "expected", "queue",
+                                          "gpu",      "gpu_memory", "members"};
+  boost::system::error_code code;
+  const json::value changes = json::parse(body, code);
+  if (code || !changes.is_object() || changes.get_object().empty()) {
+    return err(ErrorCode::kInvalidArgument,
+               "the body has to be a JSON object with what is to change: {}",
+               fmt::join(kFields, ", "));
+  }
+  json::value document = json::parse(model::write_job_spec(spec));
+  for (const auto& change : changes.get_object()) {
+    const std::string_view field = change.key();
+    if (std::ranges::find(kFields, field) == std::end(kFields)) {
+      const auto meant = did_you_mean(field, kFields);
+      return err(ErrorCode::kInvalidArgument, "{}: {}", escape_for_terminal(field.substr(0, 40)),
+                 meant ? fmt::format("there is no such field; did you mean {}?", *meant)
+                       : fmt::format("only these can be changed after the submit: {}",
+                                     fmt::join(kFields, ", ")));
+    }
+    document.as_object()[field] = change.value();
+  }
+  return parse_job_request(json::serialize(document));
+}
+
 Result<store::JobFilter> parse_jobs_query(std::string_view text) {
   DIVVY_TRY(query, Query::parse(text));
   store::JobFilter filter;

@@ -19,6 +19,10 @@ namespace divvy::api {
 
 // The body of a submit: a job that passed model::check(), or the field and what is wrong with it.
 [[nodiscard]] Result<model::JobSpec> parse_job_request(std::string_view body);
+// A job with the fields of `body` (JSON) instead of its own; null takes one away. Only those that
+// can be changed after the submit.
+[[nodiscard]] Result<model::JobSpec> parse_job_change(const model::JobSpec& spec,
+                                                      std::string_view body);
 
 // "state=queued,running&owner=ada&queue=research&name=&array=&since=&before=&order=oldest&after=7&
 // limit=100", all of them optional.

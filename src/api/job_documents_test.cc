@@ -142,5 +142,32 @@ TEST(JobDocuments, ATokenShowsNothingThatLetsAnybodyIn) {
   EXPECT_FALSE(document.contains("secret"));
 }
 
+TEST(JobChange, PutsFieldsInTheirPlaceAndKeepsTheRest) {
+  const auto before = parse_job_request(R"({"gpu":1,"command":["a"],"time_limit":"1h"})");
+  ASSERT_TRUE(before);
+  const auto after =
+      parse_job_change(*before, R"({"gpu":"0.3","priority":7,"time_limit":null,"queue":"b"})");
+  ASSERT_TRUE(after) << after.error().message;
+  EXPECT_EQ(to_string(after->request.share()), "0.3");
+  EXPECT_EQ(after->priority, 7);
+  EXPECT_EQ(after->time_limit, std::nullopt);
+  EXPECT_EQ(after->queue, "b");
+  EXPECT_EQ(after->command, before->command);
+}
+
+TEST(JobChange, NamesTheFieldThatIsWrong) {
+  const auto before = parse_job_request(R"({"gpu":1,"command":["a"]})");
+  ASSERT_TRUE(before);
+  const auto refused = [&](const char* body) {
+    const auto changed = parse_job_change(*before, body);
+    return changed ? std::string() : changed.error().message;
+  };
+  EXPECT_EQ(refused(R"({"priorty":1})"), "priorty: there is no such field; did you mean priority?");
+  EXPECT_TRUE(refused(R"({"command":["b"]})").starts_with("command: only these can be changed"));
+  EXPECT_TRUE(refused(R"({"priority":5000})").starts_with("priority: "));
+  EXPECT_TRUE(refused("nonsense").starts_with("the body has to be a JSON object"));
+  EXPECT_FALSE(refused("{}").empty());
+}
+
 }  // namespace
 }  // namespace divvy::api

@@ -97,12 +97,19 @@ JobRoutes::Answer JobRoutes::of_job(const net::HttpRequest& request, const model
   const bool cancel = request.method == "DELETE" && word.empty();
   const bool suspend = request.method == "POST" && word == "suspend";
   const bool resume = request.method == "POST" && word == "resume";
-  if (!cancel && !suspend && !resume) return no_such_route(request);
+  const bool requeue = request.method == "POST" && word == "requeue";
+  const bool update = request.method == "PATCH" && word.empty();
+  if (!cancel && !suspend && !resume && !requeue && !update) return no_such_route(request);
   DIVVY_CHECK_OK(may(who, Action::kChange, &job));
   dispatch::Dispatcher& dispatcher = parts_.dispatcher;
+  const auto edit = [&request](const model::JobSpec& spec) {
+    return parse_job_change(spec, request.body);
+  };
   DIVVY_CHECK_OK(cancel    ? dispatcher.cancel(job.id, who.name)
                  : suspend ? dispatcher.suspend(job.id, who.name)
-                           : dispatcher.resume(job.id, who.name));
+                 : resume  ? dispatcher.resume(job.id, who.name)
+                 : requeue ? dispatcher.requeue(job.id, who.name)
+                           : dispatcher.update(job.id, edit, who.name));
   DIVVY_TRY(now, find(number));
   return get(now, who);
 }

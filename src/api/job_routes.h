@@ -5,13 +5,13 @@
 //   GET    /v1/jobs                 a page of jobs: filters, `after` and `limit` in the query
 //   GET    /v1/jobs/{id}            one, with why it waits and when it may start
 //   DELETE /v1/jobs/{id}            cancels it; one that has ended stays in the list
-//   POST   /v1/jobs/{id}/suspend    and resume
-//   GET    /v1/jobs/{id}/explain    what stands in its way, GPU by GPU
-//   GET    /v1/jobs/{id}/attempts   every time that it was started
-//   GET    /v1/jobs/{id}/logs       its output; ?follow=true while it grows
-//   GET    /v1/jobs/{id}/members    where its members are, for exec, attach and cp on this machine
-//   POST   /v1/jobs/prune           forgets jobs that ended long ago
-//   GET    /v1/watch                what happens to jobs, as server-sent events
+//   PATCH  /v1/jobs/{id}            changes its priority or time limit; while it waits its queue
+//   and size POST   /v1/jobs/{id}/suspend    and resume, and requeue GET    /v1/jobs/{id}/explain
+//   what stands in its way, GPU by GPU GET    /v1/jobs/{id}/attempts   every time that it was
+//   started GET    /v1/jobs/{id}/logs       its output; ?follow=true while it grows GET
+//   /v1/jobs/{id}/members    where its members are, for exec, attach and cp on this machine POST
+//   /v1/jobs/prune           forgets jobs that ended long ago GET    /v1/watch                what
+//   happens to jobs, as server-sent events
 //
 // Everybody sees that a job is there; what is inside it is for its owner and operators. Callable
 // from many threads at once.

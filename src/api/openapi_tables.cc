@@ -59,6 +59,12 @@ constexpr FieldRow kJobSpec[] = {
     {"expected", "text|integer?-", ""}, {"array", "Array?-", ""},
     {"after", "[integer|Dependency]-", ""}, {"retry", "Retry-", ""}, {"labels", "{text}-", ""}};
 
+constexpr FieldRow kJobChange[] = {
+    {"priority", "integer-", ""}, {"time_limit", "text|integer?-", ""},
+    {"expected", "text|integer?-", ""}, {"queue", "text-", "While it waits"},
+    {"gpu", "text|number?-", "While it waits"}, {"gpu_memory", "text|integer?-", "While it waits"},
+    {"members", "integer-", "While it waits"}};
+
 constexpr FieldRow kStep[] = {
     {"unixMilliseconds", "integer", ""}, {"state", "text", ""}, {"reason", "text", ""}};
 constexpr FieldRow kSlice[] = {
@@ -164,6 +170,7 @@ constexpr SchemaRow kSchemas[] = {
     {"Limits", "", kLimits}, {"Array", "", kArray}, {"Dependency", "", kDependency},
     {"Retry", "", kRetry}, {"Near", "", kNear}, {"Spread", "", kSpread}, {"Where", "", kWhere},
     {"JobSpec", "What is submitted; the job file has the same fields", kJobSpec},
+    {"JobChange", "What can be changed after the submit", kJobChange},
     {"Step", "", kStep}, {"Slice", "", kSlice}, {"End", "", kEnd}, {"Member", "", kMember},
     {"Wait", "Why it waits", kWait}, {"Job", "", kJob}, {"JobList", "", kJobList},
     {"Explanation", "", kExplanation}, {"Attempt", "", kAttempt}, {"AttemptList", "", kAttemptList},
@@ -185,9 +192,11 @@ constexpr OperationRow kOperations[] = {
      "dry_run:boolean", "JobSpec", 201, "JobList", 200},
     {"GET", "/v1/jobs", "listJobs", "A page of jobs", kJobsQuery, "", 200, "JobList"},
     {"GET", "/v1/jobs/{id}", "getJob", "One job, with why it waits", "", "", 200, "Job"},
+    {"PATCH", "/v1/jobs/{id}", "changeJob", "Changes a job that has not ended", "", "JobChange", 200, "Job"},
     {"DELETE", "/v1/jobs/{id}", "cancelJob", "Cancels a job", "", "", 200, "Job"},
     {"POST", "/v1/jobs/{id}/suspend", "suspendJob", "Stops a job until it is resumed", "", "", 200, "Job"},
     {"POST", "/v1/jobs/{id}/resume", "resumeJob", "Lets a suspended job go on", "", "", 200, "Job"},
+    {"POST", "/v1/jobs/{id}/requeue", "requeueJob", "Takes a job from its GPUs and queues it again", "", "", 200, "Job"},
     {"GET", "/v1/jobs/{id}/explain", "explainJob", "What stands in its way", "", "", 200, "Explanation"},
     {"GET", "/v1/jobs/{id}/attempts", "listAttempts", "Every time that it was started", "", "", 200, "AttemptList"},
     {"GET", "/v1/jobs/{id}/members", "listMembers", "Where its members are", "", "", 200, "MemberList"},

@@ -22,7 +22,7 @@ namespace divvy::api {
 enum class Action {
   kSee,         // that a job is there and how it stands
   kLook,        // inside: command, logs, exec, cp
-  kChange,      // cancel, suspend, resume
+  kChange,      // update, cancel, suspend, resume, requeue
   kAdminister,  // people, quotas, GPUs, backups; about no job
 };
 

@@ -210,6 +210,14 @@ Status Dispatcher::resume(model::JobId job, const std::string& by) {
   return change([&](jobs::Queue& queue, WallTime now) { return queue.resume(job, by, now); });
 }
 
+Status Dispatcher::requeue(model::JobId job, const std::string& by) {
+  return change([&](jobs::Queue& queue, WallTime now) { return queue.requeue(job, by, now); });
+}
+
+Status Dispatcher::update(model::JobId job, const jobs::Queue::Edit& edit, const std::string& by) {
+  return change([&](jobs::Queue& queue, WallTime now) { return queue.update(job, edit, by, now); });
+}
+
 // What is said of one job is on the disk, as are lists: whoever saw a job end finds it among those
 // that have ended. While the disk refuses or hangs, it is said all the same.
 std::optional<model::Job> Dispatcher::find(model::JobId job) {

@@ -90,6 +90,9 @@ class Dispatcher {
   [[nodiscard]] Status cancel(model::JobId job, const std::string& by);
   [[nodiscard]] Status suspend(model::JobId job, const std::string& by);
   [[nodiscard]] Status resume(model::JobId job, const std::string& by);
+  [[nodiscard]] Status requeue(model::JobId job, const std::string& by);
+  [[nodiscard]] Status update(model::JobId job, const jobs::Queue::Edit& edit,
+                              const std::string& by);
 
   // As it is now, and on the disk; nothing when it has ended, or never was: the store knows.
   [[nodiscard]] std::optional<model::Job> find(model::JobId job);

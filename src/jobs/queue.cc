@@ -216,8 +216,7 @@ Status Queue::check_waiting(const std::string& owner, std::uint32_t more) const 
   return {};
 }
 
-Status Queue::check(const model::JobSpec& spec, const std::string& owner,
-                    std::span<const FinishedJob> finished) {
+Status Queue::check_size(const model::JobSpec& spec, const std::string& owner) {
   DIVVY_CHECK_OK(model::check(spec));
   const auto queue = tree_.find(spec.queue);
   if (!queue) {
@@ -233,6 +232,18 @@ Status Queue::check(const model::JobSpec& spec, const std::string& owner,
   if (const auto fits = place::check(fleet_.request_of(spec)); !fits) {
     return err(with_context(fits.error(), "request"));
   }
+  const std::uint64_t members = spec.least();
+  const Held least{members * fleet_.least_share(spec.request).thousandths(),
+                   members * fleet_.least_memory(spec.request).count(), 1};
+  if (const auto obstacle = tree_.limit_below(*queue, tree_.user(owner), least)) {
+    return err(ErrorCode::kOutOfRange, "request: {}", *obstacle);
+  }
+  return {};
+}
+
+Status Queue::check(const model::JobSpec& spec, const std::string& owner,
+                    std::span<const FinishedJob> finished) {
+  DIVVY_CHECK_OK(check_size(spec, owner));
   for (std::size_t i = 0; i < spec.after.size(); ++i) {
     const model::JobId id = spec.after[i].job;
     const bool known = dependencies_.knows(id) ||
@@ -240,12 +251,6 @@ Status Queue::check(const model::JobSpec& spec, const std::string& owner,
     if (!known) {
       return err(ErrorCode::kNotFound, "after[{}].job: there is no job {} to wait for", i, id);
     }
-  }
-  const std::uint64_t members = spec.least();
-  const Held least{members * fleet_.least_share(spec.request).thousandths(),
-                   members * fleet_.least_memory(spec.request).count(), 1};
-  if (const auto obstacle = tree_.limit_below(*queue, tree_.user(owner), least)) {
-    return err(ErrorCode::kOutOfRange, "request: {}", *obstacle);
   }
   return check_waiting(owner, spec.array ? spec.array->tasks() : 1);
 }

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -69,6 +70,14 @@ class Queue {
   // Of a job that has not ended. Refused: what its queue does not allow.
   [[nodiscard]] Status set_priority(model::JobId job, std::int32_t priority, const std::string& by,
                                     WallTime now);
+
+  // `edit` makes what it is to be from what it is. Refused: a job that has ended, what a new job of
+  // that kind would be refused for, and another queue or size for one that holds GPUs.
+  using Edit = std::function<Result<model::JobSpec>(const model::JobSpec&)>;
+  [[nodiscard]] Status update(model::JobId job, const Edit& edit, const std::string& by,
+                              WallTime now);
+  // Takes it from its GPUs, without counting a failure, and queues it again.
+  [[nodiscard]] Status requeue(model::JobId job, const std::string& by, WallTime now);
 
   // Of the attempt that was decided; news of another attempt are ignored.
   void member_started(model::JobId job, std::uint32_t attempt, std::uint32_t rank, WallTime now);
@@ -184,6 +193,8 @@ class Queue {
   void prepare();
   [[nodiscard]] Shape shape(model::JobSpec spec) const;
   [[nodiscard]] Status check_priority(QueueId queue, std::int32_t priority) const;
+  // Whether its queue would ever run it.
+  [[nodiscard]] Status check_size(const model::JobSpec& spec, const std::string& owner);
 
   // queue_stop.cc: from a job that holds something to one that does not
   void stop(Entry& entry, model::StopReason reason, WallTime now, std::string text,

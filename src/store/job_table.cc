@@ -70,13 +70,13 @@ Status JobTable::insert(const Job& job) {
 }
 
 Status JobTable::update(const Job& job) {
-  DIVVY_TRY(update, connection_.prepare("UPDATE jobs SET state = ?, stopping = ?, attempt = ?, "
-                                        "failures = ?, not_before = ?, started = ?, ended = ?, "
-                                        "spec = ? WHERE id = ?"));
-  update.add(to_string(job.state));
+  DIVVY_TRY(update, connection_.prepare("UPDATE jobs SET queue = ?, state = ?, stopping = ?, "
+                                        "attempt = ?, failures = ?, not_before = ?, started = ?, "
+                                        "ended = ?, spec = ? WHERE id = ?"));
+  update.add(job.spec.queue).add(to_string(job.state));
   update.add(job.stopping ? std::optional(to_string(*job.stopping)) : std::nullopt);
   update.add(job.attempt).add(job.failures).add(job.not_before).add(job.started).add(job.ended);
-  // Its priority may be another one than at its submit.
+  // Its owner may have changed it since its submit.
   update.add(model::write_job_spec(job.spec));
   DIVVY_CHECK_OK(update.add(signed_id(job.id)).run());
   if (connection_.changes() == 0) return err(ErrorCode::kNotFound, "there is no job {}", job.id);
