@@ -216,6 +216,15 @@ TEST_F(PeopleSystem, CommandsReachTheDaemonThroughAContext) {
       {"--context", "lab", "submit", "--follow", "--gpu", "0.3", "--cwd", "/", "--", "echo", "hi"});
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_TRUE(has(ran.out, "hi\n")) << ran.out;
+  EXPECT_EQ(divvy({"--context", "lab", "logs", "1"}).out, "hi\n");
+  EXPECT_TRUE(has(divvy({"--context", "lab", "events", "--job", "1"}).out, "succeeded"));
+  // What is served on the machine only is not answered about this one instead.
+  for (const char* command : {"gpus", "ps", "events", "doctor"}) {
+    const Outcome refused = divvy({"--context", "lab", command});
+    EXPECT_EQ(refused.status, 2) << command;
+    EXPECT_EQ(refused.out, "") << command;
+    EXPECT_TRUE(has(refused.err, "log in on 127.0.0.1")) << refused.err;
+  }
   // Who has no token, or believes in other authorities, gets nowhere.
   const std::string server = "https://127.0.0.1:" + std::to_string(port_);
   EXPECT_NE(divvy({"--server", server, "list"}).status, 0);

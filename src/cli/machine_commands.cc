@@ -11,6 +11,7 @@
 #include "cli/help_texts.h"
 #include "cli/job_events.h"
 #include "cli/job_reference.h"
+#include "cli/on_this_machine.h"
 #include "cli/session.h"
 
 namespace divvy::cli {
@@ -21,7 +22,9 @@ constexpr OutputFormat kGpuFormats[] = {OutputFormat::kTable, OutputFormat::kWid
                                         OutputFormat::kName};
 constexpr OutputFormat kTopologyFormats[] = {OutputFormat::kTable, OutputFormat::kWide,
                                              OutputFormat::kJson, OutputFormat::kYaml};
-constexpr OutputFormat kEventFormats[] = {OutputFormat::kTable, OutputFormat::kJson};
+constexpr OutputFormat kEventFormats[] = {OutputFormat::kTable, OutputFormat::kWide,
+                                          OutputFormat::kJson, OutputFormat::kYaml,
+                                          OutputFormat::kName};
 constexpr OutputFormat kDoctorFormats[] = {OutputFormat::kTable, OutputFormat::kJson,
                                            OutputFormat::kYaml};
 
@@ -45,7 +48,9 @@ void add_gpus(CommandTree& tree) {
                                               arguments->topology
                                                   ? std::span<const OutputFormat>(kTopologyFormats)
                                                   : std::span<const OutputFormat>(kGpuFormats)));
-        const Inventory inventory = judged_by(session.local(), session.services.inventory);
+        DIVVY_CHECK_OK(check_on_this_machine(session));
+        DIVVY_TRY(daemon, session.daemon());
+        const Inventory inventory = judged_by(daemon, session.services.inventory);
         return print(session,
                      list_gpus(inventory, {.format = format, .topology = arguments->topology},
                                session.style));
@@ -61,6 +66,7 @@ void add_gpu_group(CommandTree& tree) {
   gpu->group(heading::kGpus);
   for (const CLI::App* command : shown_commands(*gpu)) {
     tree.set_action(*command, [arguments, gpu](const Session& session) -> Result<int> {
+      DIVVY_CHECK_OK(check_on_this_machine(session));
       const auto daemon = session.daemon();
       if (!daemon) return session.fail(daemon.error());
       return run_gpu(*gpu, *arguments, *daemon, session.style, session.out, session.err);
@@ -85,10 +91,8 @@ void add_events(CommandTree& tree) {
         const auto daemon = session.daemon();
         if (!daemon) return session.fail(daemon.error());
         if (arguments->jobs || !arguments->job.empty()) {
-          JobEventsOptions options{.follow = arguments->follow,
-                                   .after = arguments->since,
-                                   .job = {},
-                                   .json = format == OutputFormat::kJson};
+          JobEventsOptions options{
+              .follow = arguments->follow, .after = arguments->since, .job = {}, .format = format};
           if (!arguments->job.empty()) {
             const auto job = find_job(session, arguments->job, JobMeant::kNewest);
             if (!job) return job.error();
@@ -96,6 +100,7 @@ void add_events(CommandTree& tree) {
           }
           return show_job_events(session, *daemon, options);
         }
+        DIVVY_CHECK_OK(check_on_this_machine(session, "divvy events --jobs"));
         return show_events(
             *daemon, {.format = format, .follow = arguments->follow, .since = arguments->since},
             session.style, session.out, session.err);
@@ -113,10 +118,12 @@ void add_cdi(CommandTree& tree) {
       tree.add(heading::kGpus, "cdi", "Show what container runtimes are told of the GPUs", "");
   tree.add_below(*cdi, "show", "Print the CDI file of the whole GPUs", kCdiShowFooter,
                  [](const Session& session) -> Result<int> {
+                   DIVVY_CHECK_OK(check_on_this_machine(session));
                    return print(session, session.services.cdi_file());
                  });
   tree.add_below(*cdi, "clean", "Remove all CDI files that Divvy has written", kCdiCleanFooter,
                  [](const Session& session) -> Result<int> {
+                   DIVVY_CHECK_OK(check_on_this_machine(session));
                    if (session.local().running()) {
                      session.say("divvyd runs and would write them anew; end it first");
                      return kExitError;
@@ -134,19 +141,24 @@ void add_machine_commands(CommandTree& tree) {
   add_events(tree);
 
   auto doctor_format = std::make_shared<std::string>("table");
-  CLI::App* doctor = tree.add(
-      heading::kGpus, "doctor", "Say what is wrong on this machine and how to mend it",
-      kDoctorFooter, [doctor_format](const Session& session) -> Result<int> {
-        DIVVY_TRY(format, parse_output_format(*doctor_format, kDoctorFormats));
-        return run_doctor(this_machine(session.services), format, session.style, session.out);
-      });
+  CLI::App* doctor =
+      tree.add(heading::kGpus, "doctor", "Say what is wrong on this machine and how to mend it",
+               kDoctorFooter, [doctor_format](const Session& session) -> Result<int> {
+                 DIVVY_TRY(format, parse_output_format(*doctor_format, kDoctorFormats));
+                 DIVVY_CHECK_OK(check_on_this_machine(session));
+                 DIVVY_TRY(daemon, session.daemon());
+                 Services services = session.services;
+                 services.daemon = daemon.options();
+                 return run_doctor(this_machine(services), format, session.style, session.out);
+               });
   add_output(*doctor, *doctor_format, kDoctorFormats);
 
   auto ledger_arguments = std::make_shared<LedgerArguments>();
   CLI::App* ledger = add_ledger(tree.root(), *ledger_arguments);
   ledger->group(heading::kGpus);
   for (const CLI::App* command : shown_commands(*ledger)) {
-    tree.set_action(*command, [ledger_arguments, ledger](const Session& session) {
+    tree.set_action(*command, [ledger_arguments, ledger](const Session& session) -> Result<int> {
+      DIVVY_CHECK_OK(check_on_this_machine(session));
       return run_ledger(*ledger, *ledger_arguments, session.services.ledger, session.style,
                         session.out, session.err);
     });

@@ -10,6 +10,7 @@
 #include "cli/job_help_texts.h"
 #include "cli/job_reference.h"
 #include "cli/member_visit.h"
+#include "cli/on_this_machine.h"
 #include "cli/session.h"
 
 namespace divvy::cli {
@@ -17,12 +18,6 @@ namespace {
 
 tl::expected<MemberPlace, int> find_member(const Session& session, const std::string& job,
                                            std::uint32_t rank) {
-  const auto daemon = session.daemon();
-  if (!daemon) return tl::unexpected(session.fail(daemon.error()));
-  if (daemon->is_remote() && daemon->options().remote->network) {
-    session.say("this works on the machine of the job; log in there");
-    return tl::unexpected(kExitError);
-  }
   const auto id = find_job(session, job, JobMeant::kNewest);
   if (!id) return tl::unexpected(id.error());
   const Asked members = ask(session, "GET", fmt::format("/v1/jobs/{}/members", *id));
@@ -51,6 +46,7 @@ struct ExecArguments {
 };
 
 Result<int> exec(const Session& session, const ExecArguments& arguments) {
+  DIVVY_CHECK_OK(check_on_this_machine(session));
   run::ExecRequest request;
   request.command = arguments.command;
   if (request.command.empty()) {
@@ -103,6 +99,7 @@ void add_attach(CommandTree& tree) {
   auto arguments = std::make_shared<AttachArguments>();
   CLI::App* command = tree.add(heading::kJobs, "attach", "See what a job writes, and type to it",
                                kAttachFooter, [arguments](const Session& session) -> Result<int> {
+                                 DIVVY_CHECK_OK(check_on_this_machine(session, "divvy logs -f"));
                                  const auto place =
                                      find_member(session, arguments->job, arguments->rank);
                                  if (!place) return place.error();
@@ -134,6 +131,7 @@ Result<int> copy(const Session& session, const CopyArguments& arguments) {
     return err(ErrorCode::kInvalidArgument,
                "one of the two is in a job: divvy cp 17:/data/model.pt .");
   }
+  DIVVY_CHECK_OK(check_on_this_machine(session));
   const auto& [job, path] = from ? *from : *to;
   if (!path.starts_with('/')) {
     return err(ErrorCode::kInvalidArgument, "the path in the job is a whole one, like {}:/data",

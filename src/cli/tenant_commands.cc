@@ -6,6 +6,7 @@
 #include "cli/command_tree.h"
 #include "cli/exit_codes.h"
 #include "cli/help_texts.h"
+#include "cli/on_this_machine.h"
 #include "cli/run_command.h"
 #include "cli/session.h"
 #include "cli/slice_command.h"
@@ -16,30 +17,28 @@ namespace divvy::cli {
 namespace {
 
 constexpr OutputFormat kTenantFormats[] = {OutputFormat::kTable, OutputFormat::kWide,
-                                           OutputFormat::kJson, OutputFormat::kYaml};
+                                           OutputFormat::kJson, OutputFormat::kYaml,
+                                           OutputFormat::kName};
 constexpr OutputFormat kTopFormats[] = {OutputFormat::kTable, OutputFormat::kJson,
                                         OutputFormat::kYaml};
 
 void add_run(CommandTree& tree) {
   auto options = std::make_shared<RunOptions>();
-  CLI::App* run = tree.add(
-      heading::kGpus, "run", "Run a command on a slice of a GPU", kRunFooter,
-      [options](const Session& session) -> Result<int> {
-        if (options->command.empty()) {
-          return err(ErrorCode::kInvalidArgument,
-                     "no command was given: divvy run --gpu 0.3 -- python train.py");
-        }
-        if (options->timeout_seconds && !options->wait) {
-          return err(ErrorCode::kInvalidArgument, "--timeout needs --wait");
-        }
-        const auto daemon = session.daemon();
-        if (!daemon) return session.fail(daemon.error());
-        if (daemon->is_remote()) {
-          session.say("`divvy run` is for this machine; `divvy submit` sends a job elsewhere");
-          return kExitError;
-        }
-        return run_command(*daemon, *options, session.services.libraries, session.err);
-      });
+  CLI::App* run =
+      tree.add(heading::kGpus, "run", "Run a command on a slice of a GPU", kRunFooter,
+               [options](const Session& session) -> Result<int> {
+                 if (options->command.empty()) {
+                   return err(ErrorCode::kInvalidArgument,
+                              "no command was given: divvy run --gpu 0.3 -- python train.py");
+                 }
+                 if (options->timeout_seconds && !options->wait) {
+                   return err(ErrorCode::kInvalidArgument, "--timeout needs --wait");
+                 }
+                 DIVVY_CHECK_OK(check_on_this_machine(session, "divvy submit"));
+                 const auto daemon = session.daemon();
+                 if (!daemon) return session.fail(daemon.error());
+                 return run_command(*daemon, *options, session.services.libraries, session.err);
+               });
   tree.takes_command(*run, options->command);
   run->add_option("--gpu", options->gpu,
                   "How much of a GPU, or how many: 0.3, 300m, 1, 2.5 (default 1)")
@@ -84,6 +83,7 @@ void add_set(CommandTree& tree) {
           return err(ErrorCode::kInvalidArgument,
                      "nothing to change was named: --gpu, --gpu-mem, --cap, --no-cap or --class");
         }
+        DIVVY_CHECK_OK(check_on_this_machine(session));
         const auto daemon = session.daemon();
         if (!daemon) return session.fail(daemon.error());
         return change_tenant(*daemon, options, session.style, session.out, session.err);
@@ -109,6 +109,7 @@ void add_ps(CommandTree& tree) {
       tree.add(heading::kGpus, "ps", "List who holds which part of which GPU and what they use",
                kPsFooter, [arguments](const Session& session) -> Result<int> {
                  DIVVY_TRY(format, parse_output_format(arguments->format, kTenantFormats));
+                 DIVVY_CHECK_OK(check_on_this_machine(session, "divvy list --state running"));
                  const auto daemon = session.daemon();
                  if (!daemon) return session.fail(daemon.error());
                  return list_tenants(*daemon, {.format = format, .watch = arguments->watch},
@@ -129,6 +130,7 @@ void add_top(CommandTree& tree) {
       tree.add(heading::kGpus, "top", "Watch GPUs and tenants live", kTopFooter,
                [arguments](const Session& session) -> Result<int> {
                  DIVVY_TRY(format, parse_output_format(arguments->format, kTopFormats));
+                 DIVVY_CHECK_OK(check_on_this_machine(session, "divvy list --watch"));
                  const auto daemon = session.daemon();
                  if (!daemon) return session.fail(daemon.error());
                  return watch_tenants(*daemon, {.format = format, .once = arguments->once},
@@ -151,6 +153,7 @@ void add_tenant_commands(CommandTree& tree) {
   slice->group(heading::kGpus);
   for (const CLI::App* command : shown_commands(*slice)) {
     tree.set_action(*command, [arguments, slice](const Session& session) -> Result<int> {
+      DIVVY_CHECK_OK(check_on_this_machine(session));
       const auto daemon = session.daemon();
       if (!daemon) return session.fail(daemon.error());
       return run_slice(*slice, *arguments, *daemon,

@@ -1,0 +1,20 @@
+#include "cli/on_this_machine.h"
+
+#include "cli/command_tree.h"
+#include "cli/session.h"
+
+namespace divvy::cli {
+
+Status check_on_this_machine(const Session& session, std::string_view instead) {
+  DIVVY_TRY(daemon, session.daemon());
+  const auto& remote = daemon.options().remote;
+  if (!remote || !remote->network) return {};
+  const std::string command = full_name(session.command);
+  return err(ErrorCode::kInvalidArgument,
+             "`{}` works only on the machine that it is about: log in on {} and run it there{}, or "
+             "add --context local for this machine",
+             command, remote->network->host,
+             instead.empty() ? "" : fmt::format(", use `{}`", instead));
+}
+
+}  // namespace divvy::cli

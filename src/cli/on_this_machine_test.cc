@@ -1,0 +1,74 @@
+// Commands that are about one machine do not answer about another one.
+#include "cli/on_this_machine.h"
+
+#include <gtest/gtest.h>
+
+#include "cli/exit_codes.h"
+#include "cli/fake_daemon.h"
+
+namespace divvy::cli {
+namespace {
+
+TEST(OnThisMachine, CommandsAboutAMachineSaySoWhenADaemonOnTheNetworkIsChosen) {
+  const std::vector<std::string> commands[] = {{"gpus"},
+                                               {"ps"},
+                                               {"top", "--once"},
+                                               {"events"},
+                                               {"gpu", "list"},
+                                               {"slice", "list"},
+                                               {"exec", "17", "--", "ls"},
+                                               {"attach", "17"},
+                                               {"doctor"},
+                                               {"cp", "17:/a", "."},
+                                               {"ledger", "show"},
+                                               {"cdi", "show"},
+                                               {"cdi", "clean"},
+                                               {"run", "--", "ls"},
+                                               {"set", "1", "--gpu", "1"},
+                                               {"gpu", "cordon", "0"}};
+  for (const auto& command : commands) {
+    std::vector<std::string> words{"--server", "https://gpu.example:7443"};
+    words.insert(words.end(), command.begin(), command.end());
+    const CliOutcome outcome = run_divvy(words, "/nowhere/api.sock");
+    EXPECT_EQ(outcome.status, kExitUsage) << command.front();
+    EXPECT_EQ(outcome.out, "") << command.front();
+    EXPECT_NE(outcome.err.find("log in on gpu.example and run it there"), std::string::npos)
+        << outcome.err;
+  }
+}
+
+TEST(OnThisMachine, NamesTheCommandThatWorksOverTheNetwork) {
+  const CliOutcome outcome =
+      run_divvy({"--server", "https://gpu.example:7443", "events"}, "/nowhere/api.sock");
+  EXPECT_NE(outcome.err.find("use `divvy events --jobs`"), std::string::npos) << outcome.err;
+}
+
+TEST(OnThisMachine, AnotherSocketOfThisMachineIsAsked) {
+  FakeDaemon daemon;
+  daemon.on("GET /v1/tenants", R"({"waiting":0,"items":[]})");
+  daemon.on("GET /v1/slices", R"({"items":[]})");
+  daemon.on("GET /v1/gpus", R"({"items":[]})");
+  daemon.on("GET /v1/events", R"({"items":[],"last":0})");
+  const std::string server = "unix:" + daemon.socket().string();
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"ps"}, {"slice", "list"}, {"gpu", "list"}, {"events"}}) {
+    std::vector<std::string> words{"--server", server};
+    words.insert(words.end(), command.begin(), command.end());
+    EXPECT_EQ(run_divvy(words, "/nowhere/api.sock").status, kExitOk) << command.front();
+  }
+}
+
+TEST(OnThisMachine, LogsAndEventsOfJobsGoOverTheNetwork) {
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"logs", "17"}, {"events", "--jobs"}, {"list"}}) {
+    // Nobody listens there, but it was asked.
+    std::vector<std::string> words{"--server", "http://127.0.0.1:1"};
+    words.insert(words.end(), command.begin(), command.end());
+    const CliOutcome outcome = run_divvy(words, "/nowhere/api.sock");
+    EXPECT_EQ(outcome.status, kExitError) << outcome.err;
+    EXPECT_NE(outcome.err.find("127.0.0.1:1"), std::string::npos) << outcome.err;
+  }
+}
+
+}  // namespace
+}  // namespace divvy::cli
