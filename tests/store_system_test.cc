@@ -16,14 +16,14 @@ class StoreSystem : public JobMachine {
   }
   [[nodiscard]] std::string backup_file() const { return (folder() / "backup.db").string(); }
   void back_up() {
-    const Answer made =
-        ask("POST", "/v1/backup", json::serialize(json::object{{"to", backup_file()}}));
-    ASSERT_EQ(made.status, 200) << json::serialize(made.body);
+    const Outcome made = divvy({"backup", backup_file()});
+    ASSERT_EQ(made.status, 0) << made.err;
+    EXPECT_TRUE(has(made.out, backup_file() + ": a backup, ")) << made.out;
   }
   void restore() {
+    EXPECT_EQ(divvy({"restore", backup_file()}).status, 1) << "the daemon runs";
     stop_daemon(SIGTERM);
-    const Outcome restored =
-        start({DIVVYD_PROGRAM, "--restore", backup_file()}, "restore").finish();
+    const Outcome restored = divvy({"restore", backup_file()});
     ASSERT_EQ(restored.status, 0) << restored.err;
     start_daemon();
   }

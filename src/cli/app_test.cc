@@ -119,11 +119,10 @@ TEST(App, KnowsWhatOtherProgramsCallItsCommands) {
 TEST(App, HelpOfACommandMayBeAskedForInBothWays) {
   EXPECT_EQ(divvy({"help", "submit"}).out, divvy({"submit", "--help"}).out);
   EXPECT_EQ(divvy({"help"}).out, divvy({"--help"}).out);
-  for (const std::vector<std::string>& words :
-       {std::vector<std::string>{"nosuch", "--help"},
-        {"help", "nosuch"},
-        {"queue", "nosuch", "--help"},
-        {"help", "queue", "nosuch"}}) {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"nosuch", "--help"},
+                                                {"help", "nosuch"},
+                                                {"queue", "nosuch", "--help"},
+                                                {"help", "queue", "nosuch"}}) {
     const Outcome outcome = divvy(words);
     EXPECT_EQ(outcome.status, kExitUsage);
     EXPECT_TRUE(has(outcome.err, "there is no command \"nosuch\"")) << outcome.err;
@@ -133,9 +132,10 @@ TEST(App, HelpOfACommandMayBeAskedForInBothWays) {
 TEST(App, ListsTheCommandsWhenNoneIsClose) {
   EXPECT_TRUE(has(divvy({"frobnicate"}).err,
                   "commands are submit, list, get, describe, explain, logs, wait, suspend, resume, "
-                  "delete, prune, exec, attach, cp, run, set, ps, top, slice, gpus, gpu, events, "
-                  "doctor, ledger, cdi, queue, quota, usage, user, token, whoami, context, config, "
-                  "sim, bench, completion, man, version"));
+                  "requeue, update, delete, prune, exec, attach, cp, run, set, ps, top, slice, "
+                  "gpus, gpu, events, "
+                  "doctor, ledger, cdi, queue, quota, usage, user, token, whoami, backup, restore, "
+                  "context, config, sim, bench, completion, man, version"));
 }
 
 TEST(App, SuggestsTheOptionThatWasMeant) {

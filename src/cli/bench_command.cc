@@ -17,7 +17,8 @@
 namespace divvy::cli {
 namespace {
 
-constexpr OutputFormat kFormats[] = {OutputFormat::kTable, OutputFormat::kJson};
+constexpr OutputFormat kFormats[] = {OutputFormat::kTable, OutputFormat::kJson,
+                                     OutputFormat::kYaml};
 
 std::string table_of(const std::vector<sim::PlaceBenchRow>& rows, const Style& style) {
   Table table;
@@ -93,7 +94,7 @@ CLI::App* add_bench(CLI::App& app, BenchArguments& arguments) {
   place->add_option("--pods", arguments.pods, "Requests of a trace")->type_name("CSV");
   place->add_option("--steady", arguments.steady, "Decisions while members come and go")
       ->type_name("NUMBER");
-  place->add_option("-o,--output", arguments.format, "Output format: table or json")
+  place->add_option("-o,--output", arguments.format, "Output format: table, json or yaml")
       ->type_name("FORMAT");
   return bench;
 }
@@ -116,8 +117,12 @@ Result<int> run_bench(const CLI::App& bench, const BenchArguments& arguments,
   DIVVY_TRY(rows, sim::bench_place(*options, [&](const sim::PlaceBenchRow& row) {
               progress.show(++done, steps, fmt::format("{} GPUs: {}", row.gpus, row.what));
             }));
-  screen.out << (format == OutputFormat::kJson ? json_of(arguments.policy, rows)
-                                               : table_of(rows, screen.style));
+  if (format == OutputFormat::kTable) {
+    screen.out << table_of(rows, screen.style);
+  } else {
+    const std::string document = json_of(arguments.policy, rows);
+    screen.out << (format == OutputFormat::kYaml ? to_yaml(document) : document);
+  }
   return kExitOk;
 }
 

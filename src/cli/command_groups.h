@@ -8,7 +8,7 @@ class CommandTree;
 
 void add_submit_command(CommandTree& tree);
 void add_job_views(CommandTree& tree);    // list, get, describe, explain
-void add_job_actions(CommandTree& tree);  // suspend, resume, delete, prune
+void add_job_actions(CommandTree& tree);  // suspend, resume, requeue, update, delete, prune
 void add_wait_command(CommandTree& tree);
 void add_logs_command(CommandTree& tree);
 void add_member_commands(CommandTree& tree);   // exec, attach, cp
@@ -16,6 +16,7 @@ void add_tenant_commands(CommandTree& tree);   // run, set, ps, top, slice
 void add_machine_commands(CommandTree& tree);  // gpus, gpu, doctor, events, ledger, cdi
 void add_queue_commands(CommandTree& tree);    // queue, quota, usage
 void add_people_commands(CommandTree& tree);   // user, token, whoami
+void add_backup_commands(CommandTree& tree);   // backup, restore
 void add_context_commands(CommandTree& tree);  // context, config
 void add_replay_commands(CommandTree& tree);   // sim, bench
 void add_page_commands(CommandTree& tree);     // completion, man, version

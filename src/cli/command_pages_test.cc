@@ -94,6 +94,36 @@ TEST(ManPages, HaveEveryOptionOfTheHelp) {
   EXPECT_EQ(divvy({"man", "sumbit"}).status, kExitUsage);
 }
 
+TEST(ManPages, OpenInAPagerOnATerminal) {
+  FakeDaemon folder;  // For its folder
+  const auto shown = folder.folder() / "shown";
+  const auto with_program = [&](const char* name) {
+    std::ofstream(folder.folder() / name)
+        << "#!/bin/sh\necho \"$@\" > " << shown.string() << "\ncat >> " << shown.string() << "\n";
+    std::filesystem::permissions(folder.folder() / name, std::filesystem::perms::owner_all);
+  };
+  const auto man = [&] {
+    Terminal terminal;
+    terminal.is_terminal = true;
+    terminal.environment = [&](const char* name) -> std::optional<std::string> {
+      if (std::string_view(name) != "PATH") return std::nullopt;
+      return folder.folder().string();
+    };
+    std::ostringstream out;
+    std::ostringstream err;
+    EXPECT_EQ(run({"man", "submit"}, {.version = "1", .inventory = {}}, terminal, out, err), 0);
+    std::ifstream file(shown);
+    std::stringstream text;
+    text << file.rdbuf();
+    return out.str() + text.str();
+  };
+  EXPECT_TRUE(man().starts_with("Put a job into a queue")) << "nothing to show it with: " << man();
+  with_program("less");
+  EXPECT_TRUE(man().starts_with("\nPut a job into a queue")) << man();
+  with_program("man");
+  EXPECT_TRUE(man().starts_with("-l -\n.TH DIVVY\\-SUBMIT")) << man();
+}
+
 TEST(CommandsPage, IsWhatHelpPrints) {
   std::ifstream file(DIVVY_SOURCE_FOLDER "/docs/commands.md");
   std::stringstream text;

@@ -1,20 +1,27 @@
 // Commands about which daemon is asked: context, config.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <boost/json.hpp>
 #include <memory>
 
 #include "base/text.h"
 #include "cli/command_groups.h"
 #include "cli/command_tree.h"
 #include "cli/exit_codes.h"
+#include "cli/list_view.h"
 #include "cli/people_help_texts.h"
 #include "cli/session.h"
-#include "cli/table.h"
 #include "model/job_spec.h"
 #include "model/name.h"
 
 namespace divvy::cli {
 namespace {
+
+namespace json = boost::json;
+
+constexpr OutputFormat kListFormats[] = {OutputFormat::kTable, OutputFormat::kWide,
+                                         OutputFormat::kJson,  OutputFormat::kYaml,
+                                         OutputFormat::kName,  OutputFormat::kCsv};
 
 namespace fs = std::filesystem;
 
@@ -49,31 +56,57 @@ std::string absolute(const std::string& file) {
   return file.empty() ? file : fs::absolute(file).string();
 }
 
-int list_contexts(const Session& session, bool names) {
+// As every list is: what is used, and where.
+std::string contexts_document(const ClientConfig& config, const std::string& used) {
+  const auto text_or_null = [](const std::string& text) {
+    return text.empty() ? json::value(nullptr) : json::value(text);
+  };
+  json::array items;
+  items.push_back(json::object{{"name", "local"},
+                               {"server", nullptr},
+                               {"ca", nullptr},
+                               {"tokenFile", nullptr},
+                               {"used", used == "local"}});
+  for (const ServerContext& context : config.contexts) {
+    items.push_back(json::object{{"name", context.name},
+                                 {"server", context.server},
+                                 {"ca", text_or_null(context.ca)},
+                                 {"tokenFile", text_or_null(context.token_file)},
+                                 {"used", used == context.name}});
+  }
+  return json::serialize(json::object{
+      {"apiVersion", "divvy/v1"}, {"kind", "ContextList"}, {"items", std::move(items)}});
+}
+
+ListView context_view() {
+  ListView view;
+  view.name = "name";
+  view.columns = {
+      {.header = "USED",
+       .cell = [](const Answer& item) { return Cell(item["used"].flag() ? "*" : " "); }},
+      text_column("NAME", "name"),
+      {.header = "SERVER",
+       .cell =
+           [](const Answer& item) {
+             const std::string server = item["server"].text();
+             return Cell(server.empty() ? "this machine" : server);
+           }},
+      text_column("CA", "ca"),
+      text_column("TOKEN", "tokenFile")};
+  return view;
+}
+
+Result<int> list_contexts(const Session& session, const std::string& typed) {
+  DIVVY_TRY(format, parse_output_format(typed, kListFormats));
   const auto config = load_client_config(session.terminal.environment);
   if (!config) return session.fail(config.error());
   const auto asked = session.choice.context ? session.choice.context
                                             : session.terminal.environment("DIVVY_CONTEXT");
   std::string used = asked && !asked->empty() ? *asked : config->context;
   if (used.empty()) used = "local";
-  if (names) {
-    std::string text = "local\n";
-    for (const ServerContext& context : config->contexts) text += context.name + "\n";
-    return session.print(text);
-  }
-  Table table;
-  for (const char* header : {"USED", "NAME", "SERVER", "CA", "TOKEN"}) table.add_column(header);
-  const std::string unknown(session.style.unknown());
-  const auto mark = [&](const std::string& name) { return Cell(name == used ? "*" : ""); };
-  table.add_row({mark("local"), "local", "this machine", unknown.c_str(), unknown.c_str()});
-  for (const ServerContext& context : config->contexts) {
-    const auto or_unknown = [&](const std::string& text) {
-      return text.empty() ? unknown : escape_for_terminal(text);
-    };
-    table.add_row({mark(context.name), context.name, escape_for_terminal(context.server),
-                   or_unknown(context.ca), or_unknown(context.token_file)});
-  }
-  return session.print(table.render(session.style));
+  DIVVY_TRY(text,
+            show_list(context_view(), contexts_document(*config, used), format, "", session.style));
+  return session.print(text);
 }
 
 Status no_context(const std::string& name) {
@@ -83,11 +116,13 @@ Status no_context(const std::string& name) {
 
 void add_context(CommandTree& tree) {
   CLI::App* context = tree.add(heading::kOther, "context", "Which divvyd is asked", kContextFooter);
-  auto names = std::make_shared<bool>(false);
-  CLI::App* list =
-      tree.add_below(*context, "list", "The contexts there are", "",
-                     [names](const Session& session) { return list_contexts(session, *names); });
-  list->add_flag("--names", *names, "Only their names");
+  auto listing = std::make_shared<std::pair<std::string, bool>>("table", false);
+  CLI::App* list = tree.add_below(
+      *context, "list", "The contexts there are", "", [listing](const Session& session) {
+        return list_contexts(session, listing->second ? "name" : listing->first);
+      });
+  add_output(*list, listing->first, kListFormats);
+  list->add_flag("--names", listing->second, "Only their names, like -o name");
 
   auto one = std::make_shared<ServerContext>();
   CLI::App* use =

@@ -138,7 +138,7 @@ TEST_F(Doctor, OfSimulatedGpusOnlyTheNumberIsLookedAt) {
 TEST_F(Doctor, TellsADaemonThatIsMissingOrOfAnotherVersion) {
   patient_.version = "1.3.0";
   expect("daemon.version", Verdict::kWarning, "divvyd is version 1.2.3 and this divvy 1.3.0");
-  expect("daemon.processes", Verdict::kNote, "1 of 1 processes run with the library of another");
+  expect("daemon.processes", Verdict::kNote, "1 of 1 process runs with the library of another");
   patient_.simulated = true;
   expect("daemon.kind", Verdict::kError, "has real GPUs and this environment asks for simulated");
   patient_.ask_daemon = [](const std::string&) -> Result<Reply> {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <ostream>
 
+#include "cli/answer.h"
 #include "cli/exit_codes.h"
 
 namespace divvy::cli {
@@ -50,6 +51,22 @@ std::string line_of(const json::object& event, const Style& style) {
 
 }  // namespace
 
+std::optional<std::string> write_event(const std::string& document, const std::string& name,
+                                       OutputFormat format) {
+  switch (format) {
+    case OutputFormat::kJson:
+      return document + "\n";
+    case OutputFormat::kYaml:
+      return "---\n" + to_yaml(document);
+    case OutputFormat::kName: {
+      const auto answer = Answer::parse(document);
+      return (answer ? (*answer)[name].text() : "") + "\n";
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
 Result<std::string> event_lines(const std::string& document, OutputFormat format,
                                 const Style& style, std::uint64_t& last) {
   try {
@@ -57,8 +74,8 @@ Result<std::string> event_lines(const std::string& document, OutputFormat format
     const json::object& list = value.as_object();
     std::string lines;
     for (const json::value& item : list.at("items").as_array()) {
-      lines += format == OutputFormat::kJson ? json::serialize(item) + "\n"
-                                             : line_of(item.as_object(), style);
+      lines += write_event(json::serialize(item), "number", format)
+                   .value_or(line_of(item.as_object(), style));
     }
     last = list.at("last").to_number<std::uint64_t>();
     return lines;
@@ -92,7 +109,7 @@ int show_events(const Daemon& daemon, const EventsOptions& options, const Style&
     }
     out << *lines << std::flush;
     if (!out) return kExitError;
-    if (lines->empty() && first && options.since == 0 && options.format == OutputFormat::kTable) {
+    if (lines->empty() && first && options.since == 0 && options.format != OutputFormat::kJson) {
       err << "divvy: nothing has happened to the GPUs; `divvy events --jobs` tells of jobs\n";
     }
     if (!options.follow) return kExitOk;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <string>
 
 #include "cli/daemon.h"
@@ -13,7 +14,7 @@
 namespace divvy::cli {
 
 struct EventsOptions {
-  OutputFormat format = OutputFormat::kTable;  // Or kJson
+  OutputFormat format = OutputFormat::kTable;
   bool follow = false;
   std::uint64_t since = 0;
 };
@@ -21,6 +22,11 @@ struct EventsOptions {
 // Following ends with a signal, with the reader of `out`, or with the daemon.
 [[nodiscard]] int show_events(const Daemon& daemon, const EventsOptions& options,
                               const Style& style, std::ostream& out, std::ostream& err);
+
+// One event for a program: JSON in a line, a YAML document, or the field `name`. Nothing for the
+// formats that people read.
+[[nodiscard]] std::optional<std::string> write_event(const std::string& document,
+                                                     const std::string& name, OutputFormat format);
 
 // The answer of GET /v1/events: one line for each event, for people or (JSON) for programs. The
 // number of the last event goes to `last`.

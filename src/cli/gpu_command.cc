@@ -6,8 +6,10 @@
 #include <ostream>
 
 #include "base/text.h"
+#include "cli/command_tree.h"
 #include "cli/exit_codes.h"
 #include "cli/help_texts.h"
+#include "cli/list_view.h"
 #include "cli/output.h"
 #include "cli/table.h"
 
@@ -16,8 +18,8 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr OutputFormat kFormats[] = {OutputFormat::kTable, OutputFormat::kJson,
-                                     OutputFormat::kYaml};
+constexpr OutputFormat kFormats[] = {OutputFormat::kTable, OutputFormat::kWide, OutputFormat::kJson,
+                                     OutputFormat::kYaml, OutputFormat::kName};
 constexpr const char* kPath = "/v1/gpus";
 
 // Escaped by the daemon already.
@@ -102,8 +104,7 @@ CLI::App* add_gpu(CLI::App& app, GpuArguments& arguments) {
   gpu->group("Commands");
   gpu->footer(kGpuFooter);
   CLI::App* list = gpu->add_subcommand("list", "How the GPUs are doing, as divvyd judges it");
-  list->add_option("-o,--output", arguments.format, "Output format: table, json or yaml")
-      ->type_name("FORMAT");
+  add_output(*list, arguments.format, kFormats);
   const auto add_action = [&](const char* name, const char* what) {
     CLI::App* action = gpu->add_subcommand(name, what);
     action->add_option("GPU", arguments.gpu, "Index, UUID or the beginning of one")->required();
@@ -134,9 +135,10 @@ Result<int> run_gpu(const CLI::App& gpu, const GpuArguments& arguments, const Da
       return kExitError;
     }
     if (!reply->ok()) return fail(*reply, err);
-    const auto shown = format == OutputFormat::kTable
-                           ? health_table(reply->body, style)
-                           : Result<std::string>(write_document(reply->body, format));
+    const bool document = format == OutputFormat::kJson || format == OutputFormat::kYaml;
+    const auto shown = document ? Result<std::string>(write_document(reply->body, format))
+                       : format == OutputFormat::kName ? item_names(reply->body, "uuid")
+                                                       : health_table(reply->body, style);
     if (!shown) {
       err << "divvy: " << shown.error().message << "\n";
       return kExitError;

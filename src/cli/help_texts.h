@@ -271,4 +271,18 @@ Examples:
 Exit status 1: something was not as expected; the last lines say what and where.
 Exit status 2: the file could not be read; standard error names file, line and reason.)";
 
+constexpr const char* kBackupFooter =
+    R"(divvyd writes the file while everybody goes on working: whole as of one moment, readable
+for its owner only. For root and the user of divvyd.
+
+Example:
+  divvy backup /backup/divvy-$(date +%F).db)";
+
+constexpr const char* kRestoreFooter =
+    R"(For root and the user of divvyd, while divvyd does not run. Everything is put back at once
+or nothing is. Members of jobs that the backup does not know are ended when divvyd starts.
+
+Example:
+  systemctl stop divvyd && divvy restore /backup/divvy.db && systemctl start divvyd)";
+
 }  // namespace divvy::cli

@@ -1,7 +1,8 @@
-// Commands that change jobs: suspend, resume, delete, prune.
+// Commands that change jobs: suspend, resume, requeue, update, delete, prune.
 #include <CLI/CLI.hpp>
 #include <boost/json.hpp>
 #include <memory>
+#include <optional>
 
 #include "cli/command_groups.h"
 #include "cli/command_tree.h"
@@ -9,6 +10,7 @@
 #include "cli/job_help_texts.h"
 #include "cli/job_reference.h"
 #include "cli/job_view.h"
+#include "cli/label_selector.h"
 #include "cli/session.h"
 
 namespace divvy::cli {
@@ -16,18 +18,28 @@ namespace {
 
 namespace json = boost::json;
 
+constexpr const char* kUnfinished = "queued,starting,running,stopping,suspended";
+
+// Which jobs are meant.
 struct ActionArguments {
   std::vector<std::string> jobs;
+  std::vector<std::string> labels;
   bool array = false;
+};
+
+// What is done to each of them.
+struct Request {
+  std::string method;
+  std::string word{};  // behind the job in the path
+  std::string body{};
 };
 
 // With --array, all tasks of it that have not ended.
 tl::expected<std::vector<std::uint64_t>, int> tasks_of(const Session& session, std::uint64_t job) {
-  const Asked found =
-      ask(session, "GET",
-          "/v1/jobs" + write_query({{"array", std::to_string(job)},
-                                    {"state", "queued,starting,running,stopping,suspended"},
-                                    {"limit", "1000"}}));
+  const Asked found = ask(
+      session, "GET",
+      "/v1/jobs" +
+          write_query({{"array", std::to_string(job)}, {"state", kUnfinished}, {"limit", "1000"}}));
   if (!found) return tl::unexpected(found.status());
   std::vector<std::uint64_t> ids;
   for (const Answer& task : found.answer()["items"].items()) {
@@ -36,10 +48,54 @@ tl::expected<std::vector<std::uint64_t>, int> tasks_of(const Session& session, s
   return ids;
 }
 
+// Of one's own jobs that have not ended, those with the labels: whoever may change the jobs of
+// others names them one by one.
+tl::expected<std::vector<std::uint64_t>, int> jobs_with(const Session& session,
+                                                        const LabelSelector& selector) {
+  const Asked me = ask(session, "GET", "/v1/whoami");
+  if (!me) return tl::unexpected(me.status());
+  std::vector<std::uint64_t> ids;
+  for (std::string after;;) {
+    const Asked page = ask(session, "GET",
+                           "/v1/jobs" + write_query({{"owner", me.answer()["name"].raw()},
+                                                     {"state", kUnfinished},
+                                                     {"after", after},
+                                                     {"limit", "1000"}}));
+    if (!page) return tl::unexpected(page.status());
+    for (const Answer& job : page.answer()["items"].items()) {
+      if (!selector.matches(job)) continue;
+      ids.push_back(static_cast<std::uint64_t>(job["id"].number().value_or(0)));
+    }
+    after = page.answer()["next"].text();
+    if (after.empty()) return ids;
+  }
+}
+
+int change_one(const Session& session, std::uint64_t job, const Request& request) {
+  const std::string path =
+      fmt::format("/v1/jobs/{}{}", job, request.word.empty() ? "" : "/" + request.word);
+  const Asked done = ask(session, request.method, path, request.body);
+  if (!done) return done.status();
+  const std::string state = done.answer()["state"].text();
+  const bool too_late = request.method == "DELETE" && is_final_state(state) && state != "cancelled";
+  if (too_late) return session.print(fmt::format("job {} has ended already: {}\n", job, state));
+  if (request.method != "PATCH") return session.print(fmt::format("job {} is {}\n", job, state));
+  // Its history says what is other than before.
+  const auto steps = done.answer()["history"].items();
+  return session.print(fmt::format("job {} is {}: {}\n", job, state,
+                                   steps.empty() ? "changed" : steps.back()["reason"].text()));
+}
+
 // One that did not work does not keep the others from being tried; the first trouble is the exit
 // status.
-int change(const Session& session, const ActionArguments& arguments, const std::string& method,
-           const std::string& word) {
+Result<int> change(const Session& session, const ActionArguments& arguments,
+                   const Request& request) {
+  DIVVY_TRY(selector, LabelSelector::parse(arguments.labels));
+  if (arguments.jobs.empty() == selector.empty()) {
+    return err(ErrorCode::kInvalidArgument,
+               "name jobs, or choose them by a label: {0} 17, {0} -l sweep=7",
+               full_name(session.command));
+  }
   int status = kExitOk;
   const auto note = [&status](int trouble) {
     if (status == kExitOk) status = trouble;
@@ -59,31 +115,78 @@ int change(const Session& session, const ActionArguments& arguments, const std::
       }
       ids = *std::move(tasks);
     }
-    for (const std::uint64_t job : ids) {
-      const std::string path = fmt::format("/v1/jobs/{}{}", job, word.empty() ? "" : "/" + word);
-      const Asked done = ask(session, method, path);
-      if (!done) {
-        note(done.status());
-        continue;
-      }
-      const std::string state = done.answer()["state"].text();
-      const bool too_late = method == "DELETE" && is_final_state(state) && state != "cancelled";
-      note(session.print(too_late ? fmt::format("job {} has ended already: {}\n", job, state)
-                                  : fmt::format("job {} is {}\n", job, state)));
-    }
+    for (const std::uint64_t job : ids) note(change_one(session, job, request));
   }
+  if (selector.empty()) return status;
+  const auto chosen = jobs_with(session, selector);
+  if (!chosen) return chosen.error();
+  for (const std::uint64_t job : *chosen) note(change_one(session, job, request));
+  if (chosen->empty()) session.say("none of your jobs that have not ended has that label");
   return status;
 }
 
+void add_jobs(CLI::App& command, ActionArguments& arguments) {
+  command.add_option("JOB", arguments.jobs, "Numbers or names");
+  add_label_selector(command, arguments.labels);
+  command.add_flag("--array", arguments.array, "All tasks of the array that this job is of");
+}
+
 void add_action(CommandTree& tree, const char* name, const char* summary, const char* footer,
-                const std::string& method, const std::string& word) {
+                const Request& request) {
   auto arguments = std::make_shared<ActionArguments>();
+  CLI::App* command = tree.add(
+      heading::kJobs, name, summary, footer,
+      [=](const Session& session) -> Result<int> { return change(session, *arguments, request); });
+  add_jobs(*command, *arguments);
+}
+
+struct UpdateArguments {
+  ActionArguments which;
+  std::optional<std::int32_t> priority;
+  std::optional<std::uint32_t> members;
+  std::optional<std::string> queue, gpu, gpu_memory, time_limit, expected;
+};
+
+Result<int> update(const Session& session, const UpdateArguments& arguments) {
+  json::object body;
+  const auto put = [&body](std::string_view field, const auto& value) {
+    if (value) body[field] = *value;
+  };
+  // "none" takes a limit away.
+  const auto put_time = [&body](std::string_view field, const std::optional<std::string>& value) {
+    if (value) body[field] = *value == "none" ? json::value(nullptr) : json::value(*value);
+  };
+  put("priority", arguments.priority);
+  put_time("time_limit", arguments.time_limit);
+  put_time("expected", arguments.expected);
+  put("queue", arguments.queue);
+  put("gpu", arguments.gpu);
+  put("gpu_memory", arguments.gpu_memory);
+  put("members", arguments.members);
+  if (body.empty()) {
+    return err(ErrorCode::kInvalidArgument,
+               "nothing to change was named: --priority, --time-limit, --expected, --queue, --gpu, "
+               "--gpu-mem or --members");
+  }
+  return change(session, arguments.which, {.method = "PATCH", .body = json::serialize(body)});
+}
+
+void add_update(CommandTree& tree) {
+  auto arguments = std::make_shared<UpdateArguments>();
   CLI::App* command =
-      tree.add(heading::kJobs, name, summary, footer, [=](const Session& session) -> Result<int> {
-        return change(session, *arguments, method, word);
-      });
-  command->add_option("JOB", arguments->jobs, "Numbers or names")->required();
-  command->add_flag("--array", arguments->array, "All tasks of the array that this job is of");
+      tree.add(heading::kJobs, "update", "Change jobs that have not ended", kUpdateFooter,
+               [arguments](const Session& session) { return update(session, *arguments); });
+  add_jobs(*command, arguments->which);
+  const auto option = [&](const char* name, auto& value, const char* text, const char* type) {
+    command->add_option(name, value, text)->type_name(type);
+  };
+  option("--priority", arguments->priority, "-1000 to 1000; higher goes first", "NUMBER");
+  option("--time-limit", arguments->time_limit, "Ended after so long, or none", "TIME");
+  option("--expected", arguments->expected, "How long it will take, as you guess, or none", "TIME");
+  option("--queue", arguments->queue, "Another queue, while it waits", "QUEUE");
+  option("--gpu", arguments->gpu, "How much of a GPU, or how many, while it waits", "SHARE");
+  option("--gpu-mem", arguments->gpu_memory, "Memory on a part of a GPU, while it waits", "SIZE");
+  option("--members", arguments->members, "So many members, while it waits", "NUMBER");
 }
 
 struct PruneArguments {
@@ -104,10 +207,14 @@ Result<int> prune(const Session& session, const PruneArguments& arguments) {
 }  // namespace
 
 void add_job_actions(CommandTree& tree) {
-  add_action(tree, "suspend", "Take a job from its GPUs, to go on later", kSuspendFooter, "POST",
-             "suspend");
-  add_action(tree, "resume", "Let a suspended job go on", kResumeFooter, "POST", "resume");
-  add_action(tree, "delete", "Cancel jobs", kDeleteFooter, "DELETE", "");
+  add_action(tree, "suspend", "Take a job from its GPUs, to go on later", kSuspendFooter,
+             {.method = "POST", .word = "suspend"});
+  add_action(tree, "resume", "Let a suspended job go on", kResumeFooter,
+             {.method = "POST", .word = "resume"});
+  add_action(tree, "requeue", "Take a job from its GPUs and let it wait again", kRequeueFooter,
+             {.method = "POST", .word = "requeue"});
+  add_update(tree);
+  add_action(tree, "delete", "Cancel jobs", kDeleteFooter, {.method = "DELETE"});
   auto arguments = std::make_shared<PruneArguments>();
   CLI::App* command = tree.add(
       heading::kJobs, "prune", "Forget jobs that ended long ago, with their output", kPruneFooter,

@@ -202,6 +202,78 @@ TEST_F(JobCommands, DeleteSuspendAndResumeGoOnAfterOneThatFails) {
   EXPECT_EQ(daemon_.last_asked(), R"(POST /v1/jobs/prune {"older_than":"1d"})");
 }
 
+TEST_F(JobCommands, UpdateSendsWhatChangesAndSaysWhatDid) {
+  daemon_.on("PATCH /v1/jobs/17", R"({"id":17,"state":"queued","history":[
+      {"state":"queued","reason":"priority 7 instead of 0, by ada"}]})");
+  const CliOutcome outcome = divvy({"update", "17", "--priority", "7", "--time-limit", "none"});
+  EXPECT_EQ(outcome.status, kExitOk) << outcome.err;
+  EXPECT_EQ(outcome.out, "job 17 is queued: priority 7 instead of 0, by ada\n");
+  EXPECT_EQ(daemon_.last_asked(), R"(PATCH /v1/jobs/17 {"priority":7,"time_limit":null})");
+  EXPECT_EQ(divvy({"update", "17"}).status, kExitUsage);
+  EXPECT_EQ(divvy({"update", "--priority", "7"}).status, kExitUsage);
+  daemon_.on("POST /v1/jobs/17/requeue", R"({"id":17,"state":"stopping"})");
+  EXPECT_EQ(divvy({"requeue", "17"}).out, "job 17 is stopping\n");
+}
+
+constexpr const char* kLabelled = R"({"items":[
+    {"id":19,"name":"c","spec":{"labels":{"sweep":"7","stage":"test"}}},
+    {"id":18,"name":"b","spec":{"labels":{"sweep":"8"}}},
+    {"id":17,"name":"a","spec":{"labels":{"sweep":"7"}}},{"id":16,"name":"other"}]})";
+
+TEST_F(JobCommands, ListChoosesByLabels) {
+  daemon_.on("GET /v1/jobs", kLabelled);
+  EXPECT_EQ(divvy({"list", "-o", "name", "-l", "sweep=7"}).out, "19\n17\n");
+  EXPECT_EQ(divvy({"list", "-o", "name", "-l", "sweep=7", "--limit", "1"}).out, "19\n");
+  EXPECT_EQ(divvy({"list", "-o", "name", "-l", "sweep", "-l", "stage=test"}).out, "19\n");
+  EXPECT_EQ(divvy({"list", "-l", "=7"}).status, kExitUsage);
+}
+
+TEST_F(JobCommands, DeleteByLabelMeansOnesOwnJobs) {
+  daemon_.on("GET /v1/whoami", R"({"name":"ada","role":"admin"})");
+  daemon_.on("GET /v1/jobs", kLabelled);
+  daemon_.on("DELETE /v1/jobs/17", R"({"id":17,"state":"cancelled"})");
+  daemon_.on("DELETE /v1/jobs/19", R"({"id":19,"state":"cancelled"})");
+  const CliOutcome outcome = divvy({"delete", "-l", "sweep=7"});
+  EXPECT_EQ(outcome.status, kExitOk) << outcome.err;
+  EXPECT_EQ(outcome.out, "job 19 is cancelled\njob 17 is cancelled\n");
+  EXPECT_TRUE(contains(daemon_.asked()[1], "owner=ada")) << daemon_.asked()[1];
+  EXPECT_EQ(divvy({"delete"}).status, kExitUsage);
+  EXPECT_EQ(divvy({"delete", "17", "-l", "sweep=7"}).status, kExitUsage) << "which are meant?";
+}
+
+TEST_F(JobCommands, SubmitPassesVariablesByName) {
+  daemon_.on("GET /v1/node", "{}");
+  daemon_.on("POST /v1/jobs", R"({"items":[],"dry_run":true})");
+  const std::map<std::string, std::string> mine{{"DATA", "/data"}, {"SEED", "1"}};
+  EXPECT_EQ(run_divvy({"submit", "--dry-run", "--export", "DATA", "--export", "SEED", "-e",
+                       "SEED=2", "--", "a"},
+                      daemon_.socket(), mine)
+                .status,
+            kExitOk);
+  EXPECT_TRUE(contains(daemon_.last_asked(), R"("environment":{"DATA":"/data","SEED":"2"})"))
+      << daemon_.last_asked();
+  const CliOutcome outcome = divvy({"submit", "--export", "NOSUCH", "--", "a"});
+  EXPECT_EQ(outcome.status, kExitUsage);
+  EXPECT_TRUE(contains(outcome.err, "no variable NOSUCH")) << outcome.err;
+}
+
+TEST_F(JobCommands, SubmitWritesTheOutputIntoAFile) {
+  daemon_.on("GET /v1/node", "{}");
+  daemon_.on("POST /v1/jobs", R"({"items":[{"id":17,"name":"train","state":"queued"}]})", 201);
+  daemon_.on("GET /v1/jobs/17/logs", "2026-11-15T12:00:00.000000001Z hello\n");
+  daemon_.on("GET /v1/jobs/17", job_in("succeeded"));
+  const std::string log = file("out.txt", "before\n");
+  const CliOutcome outcome = divvy({"submit", "--log", log, "--", "a"});
+  EXPECT_EQ(outcome.status, kExitOk) << outcome.err;
+  EXPECT_EQ(outcome.out, "job 17 (train) is queued\n");
+  std::ifstream stream(log);
+  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  EXPECT_EQ(text, "before\nhello\n");
+  const std::size_t asked = daemon_.asked().size();
+  EXPECT_EQ(divvy({"submit", "--log", "/nowhere/out.txt", "--", "a"}).status, kExitUsage);
+  EXPECT_EQ(daemon_.asked().size(), asked);
+}
+
 TEST_F(JobCommands, SubmitSendsTheJobAndNamesTheNextCommand) {
   daemon_.on("GET /v1/node", "{}");
   daemon_.on("POST /v1/jobs", R"({"items":[{"id":17,"name":"train","state":"queued"}]})", 201);
@@ -320,7 +392,8 @@ TEST_F(JobCommands, LogsThatAreFollowedSayAtOnceThatTheJobWaits) {
   });
   const CliOutcome outcome = divvy({"logs", "17", "-f"});
   EXPECT_EQ(outcome.out, "hello\n");
-  EXPECT_TRUE(contains(outcome.err, "job 17 waits and has written nothing yet: 0.3")) << outcome.err;
+  EXPECT_TRUE(contains(outcome.err, "job 17 waits and has written nothing yet: 0.3"))
+      << outcome.err;
 }
 
 TEST_F(JobCommands, DeleteOfAJobThatHasEndedSaysSo) {

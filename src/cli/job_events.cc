@@ -3,6 +3,7 @@
 #include <ostream>
 
 #include "cli/detach.h"
+#include "cli/events_command.h"
 #include "cli/exit_codes.h"
 #include "cli/job_view.h"
 #include "cli/job_watch.h"
@@ -31,7 +32,8 @@ int show_job_events(const Session& session, const Daemon& daemon, const JobEvent
   const int status = watch_jobs(
       session, daemon, {.job = options.job, .after = options.after, .follow = options.follow},
       {.event = [&](const Answer& event) {
-        session.out << (options.json ? event.json() + "\n" : line_of(event, session.style))
+        session.out << write_event(event.json(), "number", options.format)
+                           .value_or(line_of(event, session.style))
                     << std::flush;
         written = static_cast<bool>(session.out);
         return written;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "cli/output.h"
 #include "cli/session.h"
 
 namespace divvy::cli {
@@ -12,7 +13,7 @@ struct JobEventsOptions {
   bool follow = false;
   std::uint64_t after = 0;
   std::optional<std::uint64_t> job;
-  bool json = false;
+  OutputFormat format = OutputFormat::kTable;
 };
 
 [[nodiscard]] int show_job_events(const Session& session, const Daemon& daemon,

@@ -33,7 +33,7 @@ constexpr const char* kListFooter = R"(Columns:
   TIME   since it was started, up to its end
 
 Examples:
-  divvy list --mine
+  divvy list --mine -l sweep=7
   divvy list --all --since 2d --state failed,cancelled
   divvy list --watch
   divvy list -o json | jq '.items[].id'
@@ -87,13 +87,30 @@ constexpr const char* kResumeFooter = R"(It waits in its queue again, where it w
 Examples:
   divvy resume 17)";
 
+constexpr const char* kRequeueFooter =
+    R"(It is told to end, has its grace, and starts anew when it is its turn. That does not count
+as a failure. One that has ended is submitted again instead.
+
+Examples:
+  divvy requeue 17)";
+
+constexpr const char* kUpdateFooter =
+    R"(Priority, time limit and the expected time change at any time before the end; queue and size
+while the job waits. It keeps its place in line among its equals.
+
+Examples:
+  divvy update 17 --priority 10
+  divvy update train --time-limit 4h
+  divvy update -l sweep=7 --gpu 0.5 --queue night)";
+
 constexpr const char* kDeleteFooter =
     R"(One that runs is told to end and has its grace. It stays in `divvy list --all` until
 `divvy prune`.
 
 Examples:
   divvy delete 17 18
-  divvy delete 20 --array)";
+  divvy delete 20 --array
+  divvy delete -l sweep=7        your own with that label)";
 
 constexpr const char* kPruneFooter = R"(Examples:
   divvy prune
@@ -138,8 +155,11 @@ constexpr const char* kCompletionFooter = R"(Examples:
 
 Names of jobs, queues, users and GPUs come from divvyd while you type.)";
 
-constexpr const char* kManFooter = R"(Examples:
-  divvy man submit | man -l -
+constexpr const char* kManFooter =
+    R"(On a terminal it opens with `man` in your pager; elsewhere it is printed.
+
+Examples:
+  divvy man submit
   divvy man --to /usr/local/share/man/man1)";
 
 }  // namespace divvy::cli

@@ -13,6 +13,7 @@
 #include "cli/job_reference.h"
 #include "cli/job_view.h"
 #include "cli/job_watch.h"
+#include "cli/label_selector.h"
 #include "cli/since.h"
 #include "model/job.h"
 
@@ -37,6 +38,8 @@ struct ListArguments {
   bool mine = false;
   bool watch = false;
   std::vector<std::string> states;
+  std::vector<std::string> labels;
+  LabelSelector selector{};  // from them
   std::string user;
   std::string queue;
   std::string name;
@@ -54,7 +57,8 @@ QueryParts filters(const ListArguments& arguments) {
 
 bool is_unfiltered(const ListArguments& arguments) {
   return arguments.states.empty() && arguments.user.empty() && arguments.queue.empty() &&
-         arguments.name.empty() && arguments.array.empty() && arguments.since.empty();
+         arguments.name.empty() && arguments.array.empty() && arguments.since.empty() &&
+         arguments.selector.empty();
 }
 
 // All pages as one document, or the exit status.
@@ -62,17 +66,22 @@ tl::expected<std::string, int> fetch(const Session& session, const ListArguments
   std::string items;
   std::string after;
   for (std::size_t left = arguments.limit == 0 ? SIZE_MAX : arguments.limit; left > 0;) {
-    const std::size_t most = std::min(left, kMostPerPage);
+    // Of a page, labels may leave little.
+    const std::size_t most =
+        arguments.selector.empty() ? std::min(left, kMostPerPage) : kMostPerPage;
     QueryParts query = filters(arguments);
     query.emplace_back("after", after);
     query.emplace_back("limit", std::to_string(most));
     const Asked page = ask(session, "GET", "/v1/jobs" + write_query(query));
     if (!page) return tl::unexpected(page.status());
     const auto jobs = page.answer()["items"].items();
-    for (const Answer& job : jobs) items += (items.empty() ? "" : ",") + job.json();
+    for (const Answer& job : jobs) {
+      if (left == 0 || !arguments.selector.matches(job)) continue;
+      items += (items.empty() ? "" : ",") + job.json();
+      --left;
+    }
     after = page.answer()["next"].text();
     if (after.empty() || jobs.empty()) break;
-    left -= std::min(left, jobs.size());
   }
   return R"({"apiVersion":"divvy/v1","kind":"JobList","items":[)" + items + "]}";
 }
@@ -92,7 +101,8 @@ bool is_listed(const Answer& job, const ListArguments& arguments) {
     return wanted.empty() || job[field].raw() == wanted;
   };
   return fits("owner", arguments.user) && fits("queue", arguments.queue) &&
-         fits("name", arguments.name) && fits("array", arguments.array);
+         fits("name", arguments.name) && fits("array", arguments.array) &&
+         arguments.selector.matches(job);
 }
 
 // The list, and then a line for each change.
@@ -161,6 +171,8 @@ Result<int> list(const Session& session, ListArguments arguments) {
   for (const std::string& state : arguments.states) {
     DIVVY_CHECK_OK(with_context(model::parse_job_state(state), "--state"));
   }
+  DIVVY_TRY(selector, LabelSelector::parse(arguments.labels));
+  arguments.selector = std::move(selector);
   if (!arguments.since.empty()) {
     DIVVY_TRY(since, parse_since(arguments.since, session.now()));
     arguments.since = std::to_string(since);
@@ -208,6 +220,7 @@ void add_list_command(CommandTree& tree) {
   command->add_option("--user", arguments->user, "Only jobs of this user")->type_name("USER");
   command->add_option("--queue", arguments->queue, "Only those in this queue")->type_name("QUEUE");
   command->add_option("--name", arguments->name, "Only those of this name")->type_name("NAME");
+  add_label_selector(*command, arguments->labels);
   command->add_option("--array", arguments->array, "Only the tasks of this array")
       ->type_name("JOB");
   command
@@ -240,9 +253,8 @@ Result<int> get(const Session& session, const OneArguments& arguments) {
     case OutputFormat::kName:
       return session.print(job.answer()["id"].text() + "\n");
     case OutputFormat::kWide:
-      return session.print(
-          show_rows(job_list_view(session.now(), find_gpu_indices(session)), {job.answer()}, true,
-                    session.style));
+      return session.print(show_rows(job_list_view(session.now(), find_gpu_indices(session)),
+                                     {job.answer()}, true, session.style));
     case OutputFormat::kCsv: {
       DIVVY_TRY(text, show_list(job_list_view(session.now(), find_gpu_indices(session)),
                                 R"({"items":[)" + job.body() + "]}", format, "", session.style));

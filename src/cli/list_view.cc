@@ -47,7 +47,18 @@ std::string with_items(const std::string& document, const std::vector<Answer>& i
   return text + "]}";
 }
 
+std::string names_of(const std::vector<Answer>& items, const std::string& field) {
+  std::string names;
+  for (const Answer& item : items) names += item[field].text() + "\n";
+  return names;
+}
+
 }  // namespace
+
+Result<std::string> item_names(const std::string& document, const std::string& field) {
+  DIVVY_TRY(answer, Answer::parse(document));
+  return names_of(answer["items"].items(), field);
+}
 
 std::string csv_cell(const std::string& text) {
   const bool formula =
@@ -139,11 +150,8 @@ Result<std::string> show_list(const ListView& view, const std::string& document,
       return write_document(sort_by.empty() ? document : with_items(document, items), format);
     case OutputFormat::kCsv:
       return csv(view, items);
-    case OutputFormat::kName: {
-      std::string names;
-      for (const Answer& item : items) names += item[view.name].text() + "\n";
-      return names;
-    }
+    case OutputFormat::kName:
+      return names_of(items, view.name);
     case OutputFormat::kTable:
     case OutputFormat::kWide:
       break;

@@ -43,6 +43,8 @@ struct ListView {
 [[nodiscard]] Result<std::string> show_list(const ListView& view, const std::string& document,
                                             OutputFormat format, const std::string& sort_by,
                                             const Style& style);
+// -o name of a document that has items: that field of each, in a line.
+[[nodiscard]] Result<std::string> item_names(const std::string& document, const std::string& field);
 // Rows alone, aligned like a table, with or without its head.
 [[nodiscard]] std::string show_rows(const ListView& view, const std::vector<Answer>& items,
                                     bool wide, const Style& style);

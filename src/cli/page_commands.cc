@@ -13,7 +13,9 @@
 #include "cli/command_tree.h"
 #include "cli/completion.h"
 #include "cli/exit_codes.h"
+#include "cli/help_format.h"
 #include "cli/job_help_texts.h"
+#include "cli/pager.h"
 #include "cli/session.h"
 
 namespace divvy::cli {
@@ -154,7 +156,21 @@ Result<int> man(const Session& session, const ManArguments& arguments) {
     }
     command = *found;
   }
-  return session.print(man_page(session.tree, *command, session.services.version));
+  const std::string page = man_page(session.tree, *command, session.services.version);
+  if (!session.terminal.is_terminal) return session.print(page);
+  const auto environment = [&](const char* name) {
+    return session.terminal.environment(name).value_or("");
+  };
+  session.out << std::flush;
+  // `man` formats it and has the user's pager; without it the help text has all the same words.
+  if (const auto man = find_program("man", environment("PATH"))) {
+    return show_in_pager({man->string(), "-l", "-"}, page) ? kExitOk : session.print(page);
+  }
+  const std::string text = help_text(*command);
+  const std::string wanted = environment("PAGER");
+  const auto pager = find_program(wanted.empty() ? "less" : wanted, environment("PATH"));
+  if (pager && show_in_pager({pager->string()}, text)) return kExitOk;
+  return session.print(text);
 }
 
 }  // namespace

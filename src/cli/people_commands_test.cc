@@ -138,7 +138,7 @@ TEST_F(PeopleCommands, OptionsGoBeforeTheEnvironmentAndThatBeforeTheFile) {
 
 TEST_F(PeopleCommands, NamesAreCompletedFromTheDaemon) {
   daemon_.on("GET /v1/jobs", R"({"items":[{"id":17,"name":"train","state":"running"}]})");
-  EXPECT_EQ(divvy({"__complete", "--", "delete", ""}).out, "17\ttrain running\n");
+  EXPECT_EQ(divvy({"__complete", "--", "delete", ""}).out, "17\ttrain running\ntrain\trunning\n");
   EXPECT_EQ(run_divvy({"__complete", "--", "delete", ""}, "/nowhere/api.sock").out, "");
 }
 

@@ -25,8 +25,6 @@ namespace json = boost::json;
 
 constexpr OutputFormat kFormats[] = {OutputFormat::kTable, OutputFormat::kWide, OutputFormat::kJson,
                                      OutputFormat::kYaml,  OutputFormat::kName, OutputFormat::kCsv};
-constexpr OutputFormat kUsageFormats[] = {OutputFormat::kTable, OutputFormat::kJson,
-                                          OutputFormat::kYaml, OutputFormat::kCsv};
 
 std::string bytes_text(const Answer& count) {
   const auto number = count.number();
@@ -261,7 +259,7 @@ struct UsageArguments {
 };
 
 Result<int> usage(const Session& session, const UsageArguments& arguments) {
-  DIVVY_TRY(format, parse_output_format(arguments.format, kUsageFormats));
+  DIVVY_TRY(format, parse_output_format(arguments.format, kFormats));
   const auto* const kind = std::ranges::find(kUsageKinds, arguments.by);
   if (kind == std::end(kUsageKinds)) {
     const auto meant = did_you_mean(arguments.by, kUsageKinds);
@@ -271,6 +269,7 @@ Result<int> usage(const Session& session, const UsageArguments& arguments) {
   }
   const char* const head = kUsageHeads[kind - std::begin(kUsageKinds)];
   ListView view;
+  view.name = "name";
   view.nothing = "nothing was used";
   view.columns = {text_column(head, "name"), number_column("JOBS", "jobs"),
                   hours_column("GPU HOURS", "heldShareThousandthSeconds"),
@@ -323,7 +322,7 @@ void add_queue_commands(CommandTree& tree) {
   command->add_option("--job", arguments->job, "Only of this job")->type_name("JOB");
   command->add_option("--sort-by", arguments->sort_by, "A column; -gpu-hours turns it round")
       ->type_name("COLUMN");
-  add_output(*command, arguments->format, kUsageFormats);
+  add_output(*command, arguments->format, kFormats);
 }
 
 }  // namespace divvy::cli

@@ -11,7 +11,8 @@
 namespace divvy::cli {
 namespace {
 
-constexpr OutputFormat kFormats[] = {OutputFormat::kTable, OutputFormat::kJson};
+constexpr OutputFormat kFormats[] = {OutputFormat::kTable, OutputFormat::kJson,
+                                     OutputFormat::kYaml};
 
 }  // namespace
 
@@ -19,7 +20,7 @@ Result<int> sim_cluster(const SimClusterOptions& options, const SimScreen& scree
   DIVVY_TRY(format, parse_output_format(options.format, kFormats));
   sim::ClusterOptions wanted;
   wanted.scenario = options.scenario;
-  wanted.json = format == OutputFormat::kJson;
+  wanted.json = format != OutputFormat::kTable;
   if (!options.policy.empty()) {
     DIVVY_CHECK_OK(place::make_policy(options.policy));
     wanted.policy = options.policy;
@@ -29,7 +30,8 @@ Result<int> sim_cluster(const SimClusterOptions& options, const SimScreen& scree
     screen.err << "divvy: " << answer.error().message << "\n";
     return kExitUsage;
   }
-  screen.out << answer->text << std::flush;
+  screen.out << (format == OutputFormat::kYaml ? to_yaml(answer->text) : answer->text)
+             << std::flush;
   if (!screen.out) {
     screen.err << "divvy: standard output could not be written\n";
     return kExitError;

@@ -44,7 +44,7 @@ void add_pack(CLI::App& sim, SimPackOptions& options) {
   add_list(*pack, "--policy", options.policies,
            "Who decides: NAME, or NAME,NAME,... (default divvy); may be repeated")
       ->type_name("POLICY");
-  pack->add_option("-o,--output", options.format, "Output format: table or json")
+  pack->add_option("-o,--output", options.format, "Output format: table, json or yaml")
       ->type_name("FORMAT");
   pack->add_option("--levels", options.levels,
                    "Rows of the table: all, or some like 50,80,90-130 (default all)")
@@ -84,7 +84,7 @@ void add_jobs(CLI::App& sim, SimJobsOptions& options) {
   jobs->add_option("--share", options.share,
                    "May jobs share GPUs? none or resources (default none)")
       ->type_name("MODEL");
-  jobs->add_option("-o,--output", options.format, "Output format: table or json")
+  jobs->add_option("-o,--output", options.format, "Output format: table, json or yaml")
       ->type_name("FORMAT");
 }
 
@@ -99,7 +99,7 @@ void add_cluster(CLI::App& sim, SimClusterOptions& options) {
       ->add_option("--policy", options.policy,
                    "Who decides, instead of the one that the scenario names")
       ->type_name("POLICY");
-  cluster->add_option("-o,--output", options.format, "Output format: table or json")
+  cluster->add_option("-o,--output", options.format, "Output format: table, json or yaml")
       ->type_name("FORMAT");
 }
 

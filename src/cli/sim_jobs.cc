@@ -15,7 +15,8 @@
 namespace divvy::cli {
 namespace {
 
-constexpr OutputFormat kFormats[] = {OutputFormat::kTable, OutputFormat::kJson};
+constexpr OutputFormat kFormats[] = {OutputFormat::kTable, OutputFormat::kJson,
+                                     OutputFormat::kYaml};
 constexpr std::size_t kProgressSteps = 1000;
 
 }  // namespace
@@ -33,7 +34,7 @@ Result<int> sim_jobs(const SimJobsOptions& options, const SimScreen& screen) {
   wanted.cluster = {.nodes = options.nodes, .gpus_per_node = options.gpus_per_node};
   wanted.restart_cost = restart_cost;
   wanted.share = share;
-  wanted.json = format == OutputFormat::kJson;
+  wanted.json = format != OutputFormat::kTable;
   DIVVY_CHECK_OK(sim::check_shape(wanted.cluster));
   for (const std::string& typed : options.policies) {
     for (const std::string_view name : split(typed, ',')) wanted.policies.emplace_back(trim(name));
@@ -54,7 +55,7 @@ Result<int> sim_jobs(const SimJobsOptions& options, const SimScreen& screen) {
     screen.err << "divvy: " << report.error().message << "\n";
     return kExitUsage;
   }
-  screen.out << *report << std::flush;
+  screen.out << (format == OutputFormat::kYaml ? to_yaml(*report) : *report) << std::flush;
   if (!screen.out) {
     screen.err << "divvy: standard output could not be written\n";
     return kExitError;

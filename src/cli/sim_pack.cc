@@ -20,7 +20,8 @@
 namespace divvy::cli {
 namespace {
 
-constexpr OutputFormat kFormats[] = {OutputFormat::kTable, OutputFormat::kJson};
+constexpr OutputFormat kFormats[] = {OutputFormat::kTable, OutputFormat::kJson,
+                                     OutputFormat::kYaml};
 
 struct Input {
   sim::PackInput cluster;
@@ -127,8 +128,9 @@ Result<int> sim_pack(const SimPackOptions& options, const SimScreen& screen) {
     const Status written = sim::write_figure(sim::pack_figure(*reports), options.plot);
     if (!written) return complain(written.error(), screen);
   }
-  if (format == OutputFormat::kJson) {
-    screen.out << sim::pack_document(*reports);
+  if (format != OutputFormat::kTable) {
+    const std::string document = sim::pack_document(*reports);
+    screen.out << (format == OutputFormat::kYaml ? to_yaml(document) : document);
   } else {
     print_table(*reports, levels, screen);
   }

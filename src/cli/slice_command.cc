@@ -6,8 +6,10 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/command_tree.h"
 #include "cli/exit_codes.h"
 #include "cli/help_texts.h"
+#include "cli/list_view.h"
 #include "cli/output.h"
 #include "cli/run_command.h"
 #include "cli/table.h"
@@ -17,8 +19,8 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr OutputFormat kFormats[] = {OutputFormat::kTable, OutputFormat::kJson, OutputFormat::kYaml,
-                                     OutputFormat::kName};
+constexpr OutputFormat kFormats[] = {OutputFormat::kTable, OutputFormat::kWide, OutputFormat::kJson,
+                                     OutputFormat::kYaml, OutputFormat::kName};
 
 void add_create(CLI::App& slice, SliceArguments& arguments) {
   CLI::App* create = slice.add_subcommand("create", "Hold a slice for containers");
@@ -76,17 +78,10 @@ int list(OutputFormat format, const Daemon& daemon, const SliceScreen& screen) {
   }
   if (!reply->ok()) return complain(*reply, screen.err);
   Result<std::string> shown;
-  if (format == OutputFormat::kTable) {
+  if (format == OutputFormat::kTable || format == OutputFormat::kWide) {
     shown = slice_table(reply->body, screen.style);
   } else if (format == OutputFormat::kName) {
-    shown = std::string();
-    boost::system::error_code code;
-    const json::value document = json::parse(reply->body, code);
-    const json::value* items = code ? nullptr : document.as_object().if_contains("items");
-    for (const json::value& item : items != nullptr ? items->as_array() : json::array()) {
-      *shown += std::string_view(item.as_object().at("name").as_string());
-      *shown += "\n";
-    }
+    shown = item_names(reply->body, "name");
   } else {
     shown = write_document(reply->body, format);
   }
@@ -166,8 +161,7 @@ CLI::App* add_slice(CLI::App& app, SliceArguments& arguments) {
   slice->footer(kSliceFooter);
   add_create(*slice, arguments);
   CLI::App* list = slice->add_subcommand("list", "List the slices that are held for containers");
-  list->add_option("-o,--output", arguments.format, "Output format: table, json, yaml or name")
-      ->type_name("FORMAT");
+  add_output(*list, arguments.format, kFormats);
   CLI::App* remove = slice->add_subcommand("delete", "Give a slice back");
   remove->add_option("SLICE", arguments.name, "Its name, as `divvy slice list` shows it")
       ->required();

@@ -9,6 +9,7 @@
 #include <memory>
 #include <sstream>
 
+#include "base/text.h"
 #include "cli/command_groups.h"
 #include "cli/command_tree.h"
 #include "cli/exit_codes.h"
@@ -37,6 +38,8 @@ struct SubmitArguments {
   std::string key;
   std::string timeout;
   std::string format = "table";
+  std::string log;
+  std::vector<std::string> exports;
   bool dry_run = false;
   bool wait = false;
   bool follow = false;
@@ -91,6 +94,24 @@ Result<json::object> make_document(const SubmitArguments& arguments, const Clien
   return document;
 }
 
+// Variables of the caller's own, by name; -e of the same name goes before them.
+Status add_exports(const Session& session, SubmitArguments& arguments) {
+  std::vector<std::string> pairs;
+  for (const std::string& name : arguments.exports) {
+    const auto value = session.terminal.environment(name.c_str());
+    if (!value) {
+      return err(ErrorCode::kInvalidArgument,
+                 "--export: there is no variable {} in your environment; set it, or use -e "
+                 "NAME=VALUE",
+                 escape_for_terminal(name.substr(0, 60)));
+    }
+    pairs.push_back(name + "=" + *value);
+  }
+  auto& all = arguments.flags.environment;
+  all.insert(all.begin(), pairs.begin(), pairs.end());
+  return {};
+}
+
 // One that runs, as `divvy run` does it: the first job of a stranger needs no other command first.
 Status have_daemon(const Session& session, const Daemon& daemon) {
   if (daemon.is_remote()) return {};
@@ -129,10 +150,19 @@ int show_submitted(const Session& session, const Asked& submitted, OutputFormat 
 int stay_with(const Session& session, const SubmitArguments& arguments,
               const std::vector<Answer>& jobs, const std::optional<std::chrono::seconds>& timeout) {
   int status = kExitOk;
+  std::ofstream log;
+  if (!arguments.log.empty()) log.open(arguments.log, std::ios::app);
+  const Session to_log{session.services, session.terminal, session.style,   log,
+                       session.err,      session.tree,     session.command, session.choice};
   for (const Answer& job : jobs) {
     const auto id = static_cast<std::uint64_t>(job["id"].number().value_or(0));
-    if (arguments.follow) {
-      const int shown = show_logs(session, id, {.follow = true, .reached = true});
+    if (arguments.follow || !arguments.log.empty()) {
+      const int shown = show_logs(arguments.log.empty() ? session : to_log, id,
+                                  {.follow = true, .reached = true});
+      if (!arguments.log.empty() && !log) {
+        session.say(fmt::format("{} could not be written; job {} goes on: divvy logs {}",
+                                arguments.log, id, id));
+      }
       if (shown != kExitOk) return shown;
     }
     const int waited = wait_for_job(session, id,
@@ -149,7 +179,7 @@ int stay_with(const Session& session, const SubmitArguments& arguments,
   return status;
 }
 
-Result<int> submit(const Session& session, const SubmitArguments& arguments) {
+Result<int> submit(const Session& session, SubmitArguments arguments) {
   DIVVY_TRY(format, parse_output_format(arguments.format, kFormats));
   std::optional<std::chrono::seconds> timeout;
   if (!arguments.timeout.empty()) {
@@ -161,6 +191,14 @@ Result<int> submit(const Session& session, const SubmitArguments& arguments) {
     return err(ErrorCode::kInvalidArgument,
                "no command was given: divvy submit --gpu 0.3 -- python train.py");
   }
+  if (arguments.follow && !arguments.log.empty()) {
+    return err(ErrorCode::kInvalidArgument, "--follow and --log exclude each other");
+  }
+  // Before anything is submitted: a job whose output has nowhere to go is not what was meant.
+  if (!arguments.log.empty() && !std::ofstream(arguments.log, std::ios::app)) {
+    return err(ErrorCode::kInvalidArgument, "--log: {} could not be opened", arguments.log);
+  }
+  DIVVY_CHECK_OK(add_exports(session, arguments));
   const auto config = load_client_config(session.terminal.environment);
   if (!config) return session.fail(config.error());
   const auto daemon = session.daemon();
@@ -190,7 +228,8 @@ Result<int> submit(const Session& session, const SubmitArguments& arguments) {
   }
   const int shown = show_submitted(session, submitted, format);
   if (shown != kExitOk) return shown;
-  if (arguments.wait || arguments.follow) return stay_with(session, arguments, jobs, timeout);
+  if (arguments.wait || arguments.follow || !arguments.log.empty())
+    return stay_with(session, arguments, jobs, timeout);
   if (!arguments.quiet) {
     const std::string id = jobs.front()["id"].text();
     session.say(fmt::format("next: divvy logs {} -f, divvy get {}", id, id));
@@ -212,6 +251,11 @@ void add_submit_command(CommandTree& tree) {
   command->add_flag("--dry-run", arguments->dry_run, "Only check it");
   command->add_flag("--wait", arguments->wait, "Wait until it has ended; its exit status is ours");
   command->add_flag("--follow", arguments->follow, "The same, and show its output");
+  command
+      ->add_option("--log", arguments->log,
+                   "Wait until it has ended, and write its output at the end of this file")
+      ->type_name("FILE");
+  add_list(*command, "--export", arguments->exports, "A variable of your own environment", "NAME");
   command->add_option("--timeout", arguments->timeout, "With --wait: at most so long")
       ->type_name("TIME");
   command

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/exit_codes.h"
+#include "cli/list_view.h"
 #include "cli/session.h"
 #include "cli/table.h"
 
@@ -172,7 +173,9 @@ int list_tenants(const Daemon& daemon, const PsOptions& options, const Style& st
     const bool document =
         options.format == OutputFormat::kJson || options.format == OutputFormat::kYaml;
     auto shown = document ? Result<std::string>(write_document(reply->body, options.format))
-                          : tenant_table(reply->body, style, options.format == OutputFormat::kWide);
+                 : options.format == OutputFormat::kName
+                     ? item_names(reply->body, "name")
+                     : tenant_table(reply->body, style, options.format == OutputFormat::kWide);
     if (!shown) {
       err << "divvy: " << shown.error().message << "\n";
       return kExitError;
@@ -190,8 +193,9 @@ std::string change_text(const Answer& before, const Answer& after, const Style& 
   std::string changes;
   const auto compare = [&](std::string_view what, const std::string& was, const std::string& is) {
     if (was == is) return;
-    changes += fmt::format("{}{} {}{}", changes.empty() ? "" : ", ", what,
-                           was.empty() ? "" : fmt::format("{} {} ", was, style.pick("→", "->")), is);
+    changes +=
+        fmt::format("{}{} {}{}", changes.empty() ? "" : ", ", what,
+                    was.empty() ? "" : fmt::format("{} {} ", was, style.pick("→", "->")), is);
   };
   const auto slice = [](const Answer& tenant) {
     const auto slices = tenant["slices"].items();
