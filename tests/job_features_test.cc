@@ -147,7 +147,7 @@ TEST_F(JobFeatures, AChangedJobIsAsItWasChangedAfterAKill) {
   ASSERT_TRUE(becomes(first, "running"));
   const auto second = submit(waiting("second", 2));
   const std::string id = std::to_string(second);
-  ASSERT_EQ(divvy({"queue", "set", "night", "--gpu", "2"}).status, 0);
+  ASSERT_EQ(divvy({"queue", "set", "night", "--weight", "1"}).status, 0);
   const Outcome changed = divvy(
       {"update", id, "--gpu", "0.3", "--queue", "night", "--priority", "7", "--time-limit", "2h"});
   ASSERT_EQ(changed.status, 0) << changed.err;

@@ -85,6 +85,22 @@ TEST(Completion, HasAScriptForEachShell) {
   EXPECT_EQ(divvy({"completion", "csh"}).status, kExitUsage);
 }
 
+TEST(Completion, OfBashKeepsANameWithASpaceInOneWord) {
+  FakeDaemon folder;  // For its folder
+  const auto script = folder.folder() / "script";
+  std::ofstream(script) << divvy({"completion", "bash"}).out
+                        << "divvy() { printf 'NVIDIA H200\\nplain\\tits text\\n'; }\n"
+                           "COMP_WORDS=(divvy submit --model ''); COMP_CWORD=3\n"
+                           "_divvy\n"
+                           "printf '%s\\n' \"${COMPREPLY[@]}\"\n";
+  FILE* const bash = ::popen(("bash " + script.string()).c_str(), "r");
+  ASSERT_NE(bash, nullptr);
+  std::string text;
+  for (int c = 0; (c = std::fgetc(bash)) != EOF;) text += static_cast<char>(c);
+  EXPECT_EQ(::pclose(bash), 0);
+  EXPECT_EQ(text, "NVIDIA\\ H200\nplain\n");
+}
+
 TEST(ManPages, HaveEveryOptionOfTheHelp) {
   const std::string page = divvy({"man", "submit"}).out;
   EXPECT_TRUE(page.starts_with(".TH DIVVY\\-SUBMIT 1 ")) << page;

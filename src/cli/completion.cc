@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kBash = R"(# divvy in bash: source <(divvy completion bash)
 _divvy() {
-  local IFS=$'\n' line cur=${COMP_WORDS[COMP_CWORD]} files=
+  local IFS=$'\n' line word cur=${COMP_WORDS[COMP_CWORD]} files=
   COMPREPLY=()
   # What stands before the cursor, as bash cuts it: "=" and ":" are words of their own there.
   local words=("${COMP_WORDS[@]:1:COMP_CWORD}")
@@ -20,7 +20,10 @@ _divvy() {
     if [[ $line == :files ]]; then
       files=1
     else
-      COMPREPLY+=("${line%%$'\t'*}")
+      word=${line%%$'\t'*}
+      # One with a space in it, like a model of a GPU, stays one word.
+      [[ $word == *' '* ]] && printf -v word %q "$word"
+      COMPREPLY+=("$word")
     fi
   done < <(divvy __complete -- "${words[@]}" 2>/dev/null)
   if [[ -n $files ]]; then
