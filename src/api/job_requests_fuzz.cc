@@ -21,6 +21,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } else {
     expect_reason(spec);
   }
+  static const auto kJob = api::parse_job_request(R"({"gpu":1,"command":["a"]})");
+  if (const auto changed = api::parse_job_change(*kJob, text)) {
+    DIVVY_CHECK(model::check(*changed).has_value() && changed->command == kJob->command);
+  } else {
+    expect_reason(changed);
+  }
   if (const auto filter = api::parse_jobs_query(text)) {
     DIVVY_CHECK(filter->limit >= 1 && filter->limit <= store::JobFilter::kMostPerPage);
     DIVVY_CHECK(filter->states.size() <= 8);

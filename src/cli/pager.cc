@@ -22,7 +22,7 @@ std::optional<std::filesystem::path> find_program(const std::string& name,
                                              : std::nullopt;
   }
   for (const std::string_view folder : split(path, ':')) {
-    const std::filesystem::path file = std::filesystem::path(folder) / name;
+    std::filesystem::path file = std::filesystem::path(folder) / name;
     std::error_code code;
     if (std::filesystem::is_regular_file(file, code) && ::access(file.c_str(), X_OK) == 0) {
       return file;
