@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "base/parse_error.h"
 #include "base/text.h"
@@ -212,6 +213,15 @@ Bytes portion(Bytes whole, Share share) {
   const std::uint64_t thousands = whole.count() / Share::kWhole;
   const std::uint64_t left = whole.count() % Share::kWhole;
   return Bytes(thousands * share.thousandths() + left * share.thousandths() / Share::kWhole);
+}
+
+Share share_for(Bytes part, Bytes whole) {
+  if (part >= whole) return Share(Share::kWhole);
+  // Of memory beyond 2^50 bytes the lowest bits decide nothing, and the product fits 64.
+  const int shift = std::max(0, static_cast<int>(std::bit_width(whole.count())) - 50);
+  const std::uint64_t all = whole.count() >> shift;
+  const std::uint64_t share = ((part.count() >> shift) * Share::kWhole + all - 1) / all;
+  return Share(static_cast<std::uint32_t>(std::clamp<std::uint64_t>(share, 1, Share::kWhole)));
 }
 
 std::string to_string(Bytes bytes) {

@@ -155,6 +155,10 @@ constexpr Share& operator-=(Share& a, Share b) { return a = a - b; }
 // sum up to one GPU never sum up to more than its memory. `share` is at most one GPU.
 [[nodiscard]] Bytes portion(Bytes whole, Share share);
 
+// The share of a GPU that goes with `part` of its `whole` memory: in thousandths, rounded up, from
+// 0.001 to one GPU.
+[[nodiscard]] Share share_for(Bytes part, Bytes whole);
+
 // "10GiB", "512Mi", "1.5GiB" (powers of 1024); "10G", "512MB" (powers of 1000, as in Kubernetes);
 // "1048576" or "1048576B". Upper or lower case, spaces allowed around number and unit. A fraction
 // of a byte that is left over is dropped. Lower-case "m" alone is refused, because Kubernetes reads

@@ -50,6 +50,7 @@ Result<NodeId> Cluster::add(NodeSpec spec) {
   std::vector<std::uint32_t> islands;
   std::vector<std::uint32_t> switches;
   std::vector<std::uint32_t> numas;
+  std::vector<model::DeviceGroups> groups;
   for (std::size_t i = 0; i < spec.devices.size(); ++i) {
     const DeviceSpec& device = spec.devices[i];
     auto model = std::ranges::find(models_, device.model);
@@ -67,10 +68,12 @@ Result<NodeId> Cluster::add(NodeSpec spec) {
     shape.nvlink[i] = group_number(device.nvlink_island, islands);
     shape.pcie[i] = group_number(device.pcie_switch, switches);
     shape.numa[i] = group_number(device.numa_node, numas);
+    groups.push_back({device.nvlink_island, device.pcie_switch, device.numa_node});
   }
   shape.uniform = std::has_single_bit(shape.models) &&
                   std::all_of(shape.memory.begin(), shape.memory.begin() + shape.devices,
                               [&shape](std::uint64_t memory) { return memory == shape.memory[0]; });
+  shape.links = model::DeviceLinks(groups);
   auto known = std::ranges::find(shapes_, shape);
   if (known == shapes_.end()) {
     DIVVY_CHECK(shapes_.size() < 65'535, "too many different nodes");

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "model/device_links.h"
 #include "place/ask.h"
 #include "place/node_spec.h"
 #include "place/request.h"
@@ -38,6 +39,7 @@ struct NodeShape {
 
   ModelSet models = 0;   // of all GPUs together
   bool uniform = false;  // they have one model and as much memory each
+  model::DeviceLinks links = {};
 };
 
 // What is left on a node. `free` is what policies look at: thousandths of each GPU that can still

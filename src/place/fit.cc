@@ -78,11 +78,7 @@ PartNeed part_need(const Ask& ask, std::uint64_t device_memory) {
   // By memory alone: as much of the compute as of the memory, rounded up. More than everything fits
   // nowhere.
   if (ask.part_memory > device_memory) return {Share::kWhole + 1, ask.part_memory};
-  const int shift = std::max(0, static_cast<int>(std::bit_width(device_memory)) - 50);
-  const std::uint64_t all = device_memory >> shift;
-  const std::uint64_t share = ((ask.part_memory >> shift) * Share::kWhole + all - 1) / all;
-  return {static_cast<std::uint32_t>(std::clamp<std::uint64_t>(share, 1, Share::kWhole)),
-          ask.part_memory};
+  return {share_for(Bytes(ask.part_memory), Bytes(device_memory)).thousandths(), ask.part_memory};
 }
 
 std::uint32_t part_size(const Ask& ask, std::uint64_t device_memory) {
@@ -186,6 +182,28 @@ Refusal why_not(const NodeView& node, const Ask& ask) {
   return devices_to_use(node, anywhere) != 0 ? Refusal::kNearness : Refusal::kWholeGpus;
 }
 
+int least_breaking(const NodeView& node, std::uint16_t whole) {
+  if (!node.shape.links.matter()) return std::countr_zero(whole);
+  return std::countr_zero(node.shape.links.closest(whole, 1, node.state.whole));
+}
+
+float nearness(const NodeView& node, const Choice& choice) {
+  const model::DeviceLinks& links = node.shape.links;
+  if (!links.known()) return 0;
+  unsigned taken = choice.whole;
+  if (choice.part_device >= 0) taken |= 1U << choice.part_device;
+  const auto part = [](int of, int all) {
+    return static_cast<float>(of) / static_cast<float>(all);
+  };
+  float near = 0;
+  if (const int pairs = count(taken) * (count(taken) - 1) / 2; pairs > 0) {
+    near = 0.8F - 0.8F * part(links.distance(taken), model::DeviceLinks::kFarthest * pairs);
+  }
+  const int broken = links.broken(taken, node.state.whole);
+  const int left = links.left_beside(taken, node.state.whole);
+  return near - 0.15F * part(broken, 1 + broken) - 0.05F * part(left, 1 + left);
+}
+
 Choice tightest(const NodeView& node, const Ask& ask) {
   Choice choice;
   if (!ask.wants_gpu()) return choice;
@@ -204,8 +222,16 @@ Choice tightest(const NodeView& node, const Ask& ask) {
       }
     }
     if (choice.part_device >= 0) {
+      if ((part & ~unsigned{whole}) == 0 && ask.whole == 0) {
+        choice.part_device = static_cast<std::int16_t>(least_breaking(node, part));
+      }
       whole &= static_cast<std::uint16_t>(~(1U << choice.part_device));
     }
+  }
+  if (node.shape.links.matter() && ask.whole != 0) {
+    choice.whole =
+        static_cast<std::uint16_t>(node.shape.links.closest(whole, ask.whole, node.state.whole));
+    return choice;
   }
   for (std::uint32_t taken = 0; taken < ask.whole; ++taken) {
     const auto lowest = static_cast<std::uint16_t>(whole & -whole);

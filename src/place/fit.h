@@ -74,8 +74,15 @@ struct PartNeed {
 [[nodiscard]] bool fits(const NodeView& node, const Ask& ask);
 [[nodiscard]] Refusal why_not(const NodeView& node, const Ask& ask);
 
-// The usual choice: whole GPUs from the lowest number on, the part where the least is left over
-// afterwards. Only where it fits.
+// Of these wholly free GPUs the one that breaks the least connected set.
+[[nodiscard]] int least_breaking(const NodeView& node, std::uint16_t whole);
+
+// How near the GPUs of the choice are to each other, less what they break of connected sets: from
+// -0.2 to 0.8, and 0 where no link is known. Decides between what is otherwise equal.
+[[nodiscard]] float nearness(const NodeView& node, const Choice& choice);
+
+// The usual choice: the whole GPUs that are closest together, or else those with the lowest
+// numbers; the part where the least is left over afterwards. Only where it fits.
 [[nodiscard]] Choice tightest(const NodeView& node, const Ask& ask);
 
 // What the member takes with this choice.

@@ -126,15 +126,17 @@ std::size_t NodeGroups::step_of(std::int64_t cpu) const {
   return static_cast<std::size_t>(above - cpu_steps_.begin()) - 1;
 }
 
-// The same whatever the order of the GPUs. Two states with one key would be taken for each other;
-// with 64 bits that does not happen, and if it did the node is looked at before it is taken.
+// The same whatever the order of the GPUs, unless it matters which of them are near each other. Two
+// states with one key would be taken for each other; with 64 bits that does not happen, and if it
+// did the node is looked at before it is taken.
 std::uint64_t NodeGroups::key_of(const NodeState& state, std::size_t step) const {
   std::uint64_t key = scramble(std::uint64_t{state.shape} << 32 | step << 1 | (state.open ? 1 : 0));
   const NodeShape& shape = cluster_.shapes()[state.shape];
   for (std::size_t i = 0; i < shape.devices; ++i) {
     const std::uint64_t usable = state.usable >> i & 1;
-    const std::uint64_t left =
-        state.share_free[i] | usable << 16 | std::uint64_t{shape.model[i]} << 20;
+    const std::uint64_t left = state.share_free[i] | usable << 16 |
+                               std::uint64_t{shape.model[i]} << 20 |
+                               (shape.links.matter() ? std::uint64_t{i} << 32 : 0);
     key += scramble(left ^ state.memory_free[i] * 0xff51afd7ed558ccd);
   }
   return key;

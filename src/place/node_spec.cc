@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "model/device_links.h"
 
 namespace divvy::place {
 namespace {
@@ -10,22 +11,6 @@ namespace {
 bool printable(std::string_view text) {
   return std::ranges::all_of(
       text, [](char c) { return static_cast<unsigned char>(c) >= ' ' && c != 0x7f; });
-}
-
-// Numbers the groups of GPUs that are within `farthest` of each other; a GPU alone has one too.
-std::vector<std::uint32_t> groups_within(const model::Topology& topology,
-                                         model::LinkKind farthest) {
-  std::vector<std::uint32_t> group(topology.size());
-  std::uint32_t groups = 0;
-  for (std::size_t i = 0; i < topology.size(); ++i) {
-    std::uint32_t mine = groups;
-    for (std::size_t j = 0; j < i && mine == groups; ++j) {
-      if (topology.link(i, j).kind <= farthest) mine = group[j];
-    }
-    if (mine == groups) ++groups;
-    group[i] = mine;
-  }
-  return group;
 }
 
 }  // namespace
@@ -61,24 +46,16 @@ NodeSpec spec_of(const model::Node& node, std::uint64_t cpu_milli, Bytes ram) {
   spec.name = node.hostname();
   spec.cpu_milli = cpu_milli;
   spec.ram = ram;
-  const model::Topology& topology = node.topology();
-  const auto switches = groups_within(topology, model::LinkKind::kPxb);
-  std::vector<std::uint32_t> islands(topology.size());
-  const auto found = topology.islands();
-  for (std::uint32_t i = 0; i < found.size(); ++i) {
-    for (const std::size_t gpu : found[i]) islands[gpu] = i;
-  }
+  const auto groups = model::device_groups(node);
   for (std::size_t i = 0; i < node.gpus().size() && spec.devices.size() < kMaxDevices; ++i) {
     const model::Gpu& gpu = node.gpus()[i];
     if (!gpu.memory_total || *gpu.memory_total == Bytes(0)) continue;
     DeviceSpec device;
     device.model = gpu.name.value_or("unknown");
     device.memory = *gpu.memory_total;
-    if (i < topology.size()) {
-      device.nvlink_island = islands[i];
-      device.pcie_switch = switches[i];
-      device.numa_node = gpu.numa_node ? gpu.numa_node : topology.affinity(i).numa_node;
-    }
+    device.nvlink_island = groups[i].nvlink;
+    device.pcie_switch = groups[i].pcie;
+    device.numa_node = groups[i].numa;
     if (gpu.uuid) device.uuid = gpu.uuid->str();
     spec.devices.push_back(std::move(device));
   }

@@ -200,15 +200,19 @@ Spot Placer::spot_in(GroupId group, NodeId node, const Ask& ask) {
 
 std::optional<Spot> Placer::choose_comparing(const Ask& ask, const Eligible* eligible) {
   std::vector<Candidate> candidates;
+  std::vector<float> near;
   for (std::uint32_t i = 0; i < cluster_.size(); ++i) {
     const NodeId node(i);
     const NodeView seen = view(cluster_, node);
     const bool full = seen.state.members_left == 0;
     if (full || !fits(seen, ask) || (eligible != nullptr && !(*eligible)(node))) continue;
-    candidates.push_back({node, policy_->offer(seen, ask).score});
+    const Offer offer = policy_->offer(seen, ask);
+    candidates.push_back({node, offer.score});
+    near.push_back(kNearWeight * nearness(seen, offer.choice));
   }
   if (candidates.empty()) return std::nullopt;
   policy_->compare(ask, candidates);
+  for (std::size_t i = 0; i < near.size(); ++i) candidates[i].score += near[i];
   const auto best = std::ranges::max_element(candidates, {}, &Candidate::score);
   const NodeView chosen = view(cluster_, best->node);
   return spot_of(chosen, ask, policy_->choose(chosen, ask));

@@ -63,6 +63,32 @@ std::vector<Domain> domains(const Cluster& cluster, Closeness level, const Ask& 
   return found;
 }
 
+// Members that fell on one node one by one: the same GPUs as one member with all of them would get,
+// and of these each member the closest. The cluster is as it was before the first of them.
+void draw_together(const Cluster& cluster, const Ask& ask, std::vector<Spot>& spots) {
+  if (ask.whole == 0 || ask.wants_part() || ask.near_required) return;
+  std::vector<std::size_t> by_node(spots.size());
+  std::iota(by_node.begin(), by_node.end(), 0);
+  std::ranges::stable_sort(by_node, {}, [&](std::size_t i) { return spots[i].node; });
+  for (std::size_t from = 0; from < by_node.size();) {
+    const NodeId node = spots[by_node[from]].node;
+    std::size_t to = from;
+    while (to < by_node.size() && spots[by_node[to]].node == node) ++to;
+    const NodeView seen = view(cluster, node);
+    const model::DeviceLinks& links = seen.shape.links;
+    if (to - from > 1 && links.matter()) {
+      const auto wanted = static_cast<std::uint32_t>(to - from) * ask.whole;
+      auto left = links.closest(whole_devices(seen, ask), wanted, seen.state.whole);
+      for (std::size_t i = from; i < to; ++i) {
+        const auto own = links.closest(left, ask.whole, left);
+        spots[by_node[i]].whole = static_cast<std::uint16_t>(own);
+        left &= ~own;
+      }
+    }
+    from = to;
+  }
+}
+
 }  // namespace
 
 std::vector<Spot> Placer::plan(const Request& request) {
@@ -76,6 +102,7 @@ std::vector<Spot> Placer::plan(const Request& request) {
            : place_one_by_one(id, request, eligible, request.members, spots);
   cluster_.rollback(mark);
   if (placed < request.least()) spots.clear();
+  if (spots.size() > 1 && request.devices.empty()) draw_together(cluster_, ask(id), spots);
   return spots;
 }
 

@@ -9,6 +9,7 @@
 
 #include "place/fragmentation.h"
 #include "place/outcome.h"
+#include "place/placer.h"
 
 namespace divvy::place {
 namespace {
@@ -315,6 +316,40 @@ TEST_F(Policies, SpreadPrefersTheEmptiestNodeAndGpu) {
   EXPECT_FLOAT_EQ(score(used, part(400)), 60);
   EXPECT_FLOAT_EQ(score(idle, part(400, 64)), 50);
   EXPECT_EQ(choice(used, part(100)).part_device, 1);
+}
+
+// --- nearness, in every policy ---
+
+TEST_F(Policies, GpusThatAreNearEachOtherWinBetweenEqualPlacements) {
+  NodeSpec apart = node("apart", 64, 2);
+  NodeSpec linked = node("linked", 64, 2);
+  for (DeviceSpec& device : linked.devices) device.nvlink_island = 0;
+  add(apart);
+  const NodeId near = add(linked);
+  const NodeId eight = add(linked_node("eight"));
+  for (const std::string_view name : {"divvy", "fgd", "bestfit", "bundle", "spread", "topology"}) {
+    auto policy = make_policy(name);
+    ASSERT_TRUE(policy.has_value());
+    Placer placer(cluster_, *std::move(policy));
+    Request two;
+    two.member.whole_gpus = 2;
+    two.excluded_nodes = {"eight"};
+    EXPECT_EQ(placer.plan(two).at(0).node, near) << name;
+    // GPUs of one switch on the large node, though lower numbers are free.
+    const HoldingId held = cluster_.take({.node = eight, .whole = 0b0000'0001});
+    two.excluded_nodes = {"apart", "linked"};
+    EXPECT_EQ(placer.plan(two).at(0).whole, 0b0000'1100) << name;
+    Request one;
+    one.member.whole_gpus = 1;
+    one.excluded_nodes = two.excluded_nodes;
+    EXPECT_EQ(placer.plan(one).at(0).whole, 0b0000'0010) << name;
+    Request gang = one;
+    gang.members = 2;
+    const auto spots = placer.plan(gang);
+    ASSERT_EQ(spots.size(), 2U) << name;
+    EXPECT_EQ(spots[0].whole | spots[1].whole, 0b0000'1100) << name;
+    cluster_.release(held);
+  }
 }
 
 // --- topology ---

@@ -101,7 +101,7 @@ Choice Policy::choose(const NodeView& node, const Ask& ask) { return tightest(no
 
 Offer Policy::offer(const NodeView& node, const Ask& ask) {
   const Choice choice = choose(node, ask);
-  return {choice, score(node, ask, choice)};
+  return {choice, score(node, ask, choice) + kNearWeight * nearness(node, choice)};
 }
 
 void Policy::offer_all(std::span<const NodeView> nodes, const Ask& ask, std::span<float> scores) {

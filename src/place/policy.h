@@ -31,6 +31,9 @@ struct Candidate {
   float score = 0;
 };
 
+// Against scores from 0 to 100: nearness decides only between placements that are otherwise equal.
+inline constexpr float kNearWeight = 0.001F;
+
 class Policy {
  public:
   Policy() = default;
@@ -47,7 +50,7 @@ class Policy {
   // How good that is; higher is better. Published policies answer from 0 to 100.
   [[nodiscard]] virtual float score(const NodeView& node, const Ask& ask, const Choice& choice) = 0;
 
-  // Both at once, for policies that find the GPUs by scoring them.
+  // Both at once, with how near the GPUs are; for policies that find the GPUs by scoring them.
   [[nodiscard]] virtual Offer offer(const NodeView& node, const Ask& ask);
 
   // The scores of several at once, in their order: a policy that looks up what it remembers can ask

@@ -5,6 +5,7 @@
 //
 // Algorithm: the cost of a choice is what it changes in the worth of the node (node_worth.h), plus
 // - a little for what is left idle, so that of equal nodes the fuller one is taken;
+// - less, by next to nothing, for GPUs that are near each other and break no connected set;
 // - what the member takes, by how scarce nodes of this shape are: those that others can do without
 // are
 //   used first. A member counts by GPUs or by CPUs, whichever is the larger part of the node.
@@ -31,6 +32,8 @@ namespace {
 
 constexpr float kIdleWeight = 0.001F;
 constexpr float kScarcityWeight = 0.3F;
+// Costs are in thousandths of a GPU: half of one decides only between what is otherwise equal.
+constexpr float kNearCost = 0.5F;
 
 class DivvyPolicy final : public Policy {
  public:
@@ -219,7 +222,7 @@ class DivvyPolicy final : public Policy {
       if (tight < 0 || at(device) < at(tight)) tight = device;
     }
     if (tight >= 0) consider(tight);
-    if (whole != 0) consider(std::countr_zero(whole));
+    if (whole != 0) consider(least_breaking(node, static_cast<std::uint16_t>(whole)));
     return found;
   }
 
@@ -249,7 +252,8 @@ class DivvyPolicy final : public Policy {
                                    node.shape.devices / static_cast<float>(node.shape.cpu_milli);
     const float size = std::max(static_cast<float>(way.taken), by_cpu);
     return -(rest - before + kIdleWeight * static_cast<float>(node.state.idle - way.taken) +
-             kScarcityWeight * worth_.scarcity(node.state.shape) * size);
+             kScarcityWeight * worth_.scarcity(node.state.shape) * size -
+             kNearCost * nearness(node, way.choice));
   }
 
   NodeWorth worth_;

@@ -30,7 +30,10 @@ class FgdPolicy final : public Policy {
 
   [[nodiscard]] Offer offer(const NodeView& node, const Ask& ask) override {
     Offer best{tightest(node, ask), -1};
-    if (best.choice.part_device < 0) return {best.choice, score(node, ask, best.choice)};
+    if (best.choice.part_device < 0) {
+      const float near = kNearWeight * nearness(node, best.choice);
+      return {best.choice, score(node, ask, best.choice) + near};
+    }
 
     const unsigned room =
         part_devices(node, ask) & devices_to_use(node, ask) & ~unsigned{best.choice.whole};
@@ -38,9 +41,9 @@ class FgdPolicy final : public Policy {
     for (unsigned left = room; left != 0; left &= left - 1) {
       const int device = std::countr_zero(left);
       // GPUs that are alike get the same score, and the first one of them wins.
-      if (has_twin(node, room, device)) continue;
+      if (!node.shape.links.matter() && has_twin(node, room, device)) continue;
       tried.part_device = static_cast<std::int16_t>(device);
-      const float found = score(node, ask, tried);
+      const float found = score(node, ask, tried) + kNearWeight * nearness(node, tried);
       if (found > best.score) best = {tried, found};
     }
     return best;

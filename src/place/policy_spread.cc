@@ -19,6 +19,11 @@ class SpreadPolicy final : public Policy {
     Choice choice = tightest(node, ask);
     if (choice.part_device < 0) return choice;
     unsigned room = part_devices(node, ask) & devices_to_use(node, ask) & ~unsigned{choice.whole};
+    const auto idle = static_cast<std::uint16_t>(room & node.state.whole);
+    if (idle != 0) {
+      choice.part_device = static_cast<std::int16_t>(least_breaking(node, idle));
+      return choice;
+    }
     int most = -1;
     for (; room != 0; room &= room - 1) {
       const int device = std::countr_zero(room);

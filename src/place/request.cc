@@ -12,10 +12,6 @@ using model::inside_a_node;
 
 Status check(const Request& request) {
   const Member& member = request.member;
-  const bool gpu = member.whole_gpus != 0 || member.part != Share(0) || member.memory.has_value();
-  if (!gpu && member.cpu_milli == 0 && member.ram == Bytes(0)) {
-    return err(ErrorCode::kInvalidArgument, "the request asks for nothing; name GPUs, CPUs or RAM");
-  }
   if (member.part >= Share::whole_gpus(1)) {
     return err(ErrorCode::kInvalidArgument,
                "{} is no part of a GPU; whole GPUs are counted in whole_gpus", member.part);
@@ -81,15 +77,12 @@ Request request_of(const model::JobSpec& spec) {
   result.labels = spec.where.node_labels;
   result.tolerations = spec.where.tolerations;
   result.gpus = spec.where.gpus_near;
-  switch (asked.topology()) {
-    case model::TopologyPreference::kAny:
-      break;
-    case model::TopologyPreference::kSameNuma:
-      result.gpus.closeness = Closeness::kNuma;
-      break;
-    case model::TopologyPreference::kNvlink:
-      result.gpus.closeness = Closeness::kNvlink;
-      break;
+  // One GPU is near itself.
+  const bool several = asked.gpus_per_member() > 1;
+  if (several && asked.topology() == model::TopologyPreference::kSameNuma) {
+    result.gpus = {Closeness::kNuma, true};
+  } else if (several && asked.topology() == model::TopologyPreference::kNvlink) {
+    result.gpus = {Closeness::kNvlink, true};
   }
   result.members_near = spec.where.members_near;
   result.spread = spec.where.spread;
@@ -111,7 +104,7 @@ std::string describe(const Member& member) {
     parts.push_back(fmt::format("{:g} CPUs", static_cast<double>(member.cpu_milli) / 1000));
   }
   if (member.ram != Bytes(0)) parts.push_back(fmt::format("{} RAM", humanize(member.ram)));
-  return fmt::format("{}", fmt::join(parts, ", "));
+  return parts.empty() ? "no GPU" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
 }  // namespace divvy::place

@@ -23,9 +23,9 @@ using model::Spread;
 // What one member takes. GPUs and the part of one more are on one node.
 struct Member {
   std::uint32_t whole_gpus = 0;
-  Share part;  // below one GPU; zero with part_memory set asks by memory alone
-  // Of the part: how much memory; nothing gives the same part of the memory as of the GPU. Of whole
-  // GPUs: how much memory each has at least.
+  Share part;  // below one GPU; zero with no whole GPU and memory set asks by memory alone
+  // On each GPU; nothing gives the same part of the memory as of the GPU. A whole GPU is given to
+  // nobody else, however little of its memory is asked for.
   std::optional<Bytes> memory;
   std::uint64_t cpu_milli = 0;
   Bytes ram;
@@ -56,7 +56,7 @@ struct Request {
   [[nodiscard]] std::uint32_t least() const { return least_members == 0 ? members : least_members; }
 };
 
-// Refused: asks for nothing, a part of a whole GPU or more, more GPUs than a node can have, an
+// Refused: a part of a whole GPU or more, more GPUs than a node can have, an
 // impossible number of members, a closeness that makes no sense where it stands.
 [[nodiscard]] Status check(const Request& request);
 
