@@ -75,6 +75,38 @@ TEST_F(Run, GivesTheCommandItsEnvironment) {
   EXPECT_TRUE(has(outcome.out.substr(at), ",GPU-"));
 }
 
+TEST_F(Run, TheProgramSeesTheMemoryThatWasAskedOfAWholeGpuAndOfAPart) {
+  for (const std::vector<std::string>& how :
+       {std::vector<std::string>{"--gpu", "1", "--gpu-mem", "10GiB"}, {"--gpu-mem", "10GiB"}}) {
+    std::vector<std::string> arguments{"run"};
+    arguments.insert(arguments.end(), how.begin(), how.end());
+    arguments.insert(arguments.end(), {"--", GPULOAD_PROGRAM, "info"});
+    const Outcome seen = divvy(arguments);
+    ASSERT_EQ(seen.status, 0) << seen.err;
+    EXPECT_EQ(json::parse(seen.out).at("memory").at("device_total_bytes").to_number<std::int64_t>(),
+              std::int64_t{10} << 30)
+        << seen.out;
+  }
+  ASSERT_EQ(divvy({"slice", "create", "whole", "--gpu", "1", "--gpu-mem", "10GiB"}).status, 0);
+  ASSERT_EQ(divvy({"slice", "create", "part", "--gpu-mem", "14GiB"}).status, 0);
+  for (const auto& [name, share, gib] :
+       {std::tuple("whole", 1000, 10), std::tuple("part", 100, 14)}) {
+    const json::object held = ask("GET", "/v1/tenants/" + std::string(name)).body;
+    const json::value& slice = held.at("slices").at(0);
+    EXPECT_EQ(slice.at("shareThousandths").to_number<int>(), share);
+    EXPECT_EQ(slice.at("memoryLimitBytes").to_number<std::int64_t>(), std::int64_t{gib} << 30);
+  }
+}
+
+TEST_F(Run, UsesOnlyGpusOfTheModelThatWasNamed) {
+  EXPECT_EQ(divvy({"run", "--model", "h200", "--", "/bin/true"}).status, 0);
+  const Outcome refused = divvy({"run", "--model", "A100", "--", "/bin/true"});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_TRUE(has(refused.err, "is a NVIDIA H200")) << refused.err;
+  EXPECT_EQ(divvy({"slice", "create", "a", "--model", "A100"}).status, 1);
+  EXPECT_EQ(divvy({"slice", "create", "b", "--model", "A100", "--model", "H200"}).status, 0);
+}
+
 TEST_F(Run, SaysThatCudaVisibleDevicesIsReplaced) {
   environment_.push_back("CUDA_VISIBLE_DEVICES=1");
   const Outcome outcome = divvy({"run", "--gpu", "0.3", "--", "/bin/true"});

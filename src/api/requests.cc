@@ -18,18 +18,23 @@ Result<GrantRequest> parse_grant_request(std::string_view body, node::GpuMode de
   DIVVY_TRY(class_text, fields.text("class"));
   DIVVY_TRY(mode_text, fields.text("mode"));
   DIVVY_TRY(devices, fields.texts("devices"));
+  DIVVY_TRY(models, fields.texts("models"));
   DIVVY_TRY(name, fields.text("name"));
   DIVVY_TRY(command, fields.text("command"));
   DIVVY_TRY(wait, fields.flag("wait"));
   DIVVY_TRY(timeout, fields.number("timeoutSeconds"));
   DIVVY_CHECK_OK(fields.nothing_left());
-  if (!gpu) return err(ErrorCode::kInvalidArgument, "\"gpu\" is missing: how much of a GPU?");
+  if (!gpu && !memory) {
+    return err(ErrorCode::kInvalidArgument, "\"gpu\" is missing: how much of a GPU?");
+  }
 
   model::Request::Parts rest;
+  rest.allowed_models = std::move(models);
   if (capped.value_or(false)) rest.kind = model::ShareKind::kCap;
-  DIVVY_TRY(request,
-            model::Request::parse(
-                *gpu, memory ? std::optional<std::string_view>(*memory) : std::nullopt, rest));
+  const auto typed = [](const std::optional<std::string>& text) {
+    return text ? std::optional<std::string_view>(*text) : std::nullopt;
+  };
+  DIVVY_TRY(request, model::Request::parse(typed(gpu), typed(memory), std::move(rest)));
   const node::GpuMode unnamed =
       request.gpus_per_member() == 1 ? default_mode : node::GpuMode::kTimeslice;
   GrantRequest result{node::Ask{.request = std::move(request),

@@ -110,15 +110,16 @@ std::string joined(const std::vector<std::string>& words) {
 }
 
 std::string request_body(const RunOptions& options, bool wait) {
-  json::object body{{"gpu", options.gpu},
-                    {"cap", options.cap},
+  json::object body{{"cap", options.cap},
                     {"class", options.tenant_class},
                     {"command", escape_for_terminal(joined(options.command))},
                     {"wait", wait}};
+  if (options.gpu || !options.memory) body["gpu"] = options.gpu.value_or("1");
   if (options.memory) body["memory"] = *options.memory;
   if (!options.mode.empty()) body["mode"] = options.mode;
   if (!options.name.empty()) body["name"] = options.name;
   if (!options.devices.empty()) body["devices"] = json::value_from(options.devices);
+  if (!options.models.empty()) body["models"] = json::value_from(options.models);
   if (options.timeout_seconds) body["timeoutSeconds"] = *options.timeout_seconds;
   return json::serialize(body);
 }

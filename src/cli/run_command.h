@@ -14,12 +14,13 @@
 namespace divvy::cli {
 
 struct RunOptions {
-  std::string gpu = "1";
+  std::optional<std::string> gpu;  // Nothing: as much as the memory is, or else one
   std::optional<std::string> memory;
   bool cap = false;
   std::string tenant_class = "batch";
   std::string mode;  // Empty: what the daemon is set to
   std::vector<std::string> devices;
+  std::vector<std::string> models;
   std::string name;
   bool wait = false;
   std::optional<std::uint32_t> timeout_seconds;

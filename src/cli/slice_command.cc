@@ -32,7 +32,7 @@ void add_create(CLI::App& slice, SliceArguments& arguments) {
       ->type_name("SHARE");
   create
       ->add_option("--gpu-mem", arguments.memory,
-                   "Memory on a part of a GPU: 10GiB (default: the same part of the memory)")
+                   "Memory on each GPU: 10GiB; without --gpu also says how much of the GPU")
       ->type_name("SIZE");
   create->add_flag("--cap", arguments.cap, "Never take more than the share, even of an idle GPU");
   create->add_option("--class", arguments.tenant_class, "latency goes before batch (default batch)")
@@ -42,6 +42,10 @@ void add_create(CLI::App& slice, SliceArguments& arguments) {
                    "Only this GPU: index, UUID or the beginning of one; may be repeated")
       ->type_name("GPU")
       ->delimiter(',')
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  create->add_option("--model", arguments.models, "Only GPUs of this model; may be repeated")
+      ->type_name("MODEL")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
@@ -54,12 +58,12 @@ int complain(const Reply& reply, std::ostream& err) {
 }
 
 int create(const SliceArguments& arguments, const Daemon& daemon, const SliceScreen& screen) {
-  json::object body{{"name", arguments.name},
-                    {"gpu", arguments.gpu},
-                    {"cap", arguments.cap},
-                    {"class", arguments.tenant_class}};
+  json::object body{
+      {"name", arguments.name}, {"cap", arguments.cap}, {"class", arguments.tenant_class}};
+  if (arguments.gpu || !arguments.memory) body["gpu"] = arguments.gpu.value_or("1");
   if (arguments.memory) body["memory"] = *arguments.memory;
   if (!arguments.devices.empty()) body["devices"] = json::value_from(arguments.devices);
+  if (!arguments.models.empty()) body["models"] = json::value_from(arguments.models);
   const auto reply = daemon.ask("POST", "/v1/slices", json::serialize(body));
   if (!reply) {
     screen.err << "divvy: " << reply.error().message << "\n";

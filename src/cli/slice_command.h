@@ -19,11 +19,12 @@ namespace divvy::cli {
 
 struct SliceArguments {
   std::string name;
-  std::string gpu = "1";
+  std::optional<std::string> gpu;  // Nothing: as much as the memory is, or else one
   std::optional<std::string> memory;
   bool cap = false;
   std::string tenant_class = "batch";
   std::vector<std::string> devices;
+  std::vector<std::string> models;
   std::string format = "table";
 };
 

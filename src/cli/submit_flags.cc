@@ -116,8 +116,13 @@ Status put_ulimit(json::object& ulimits, const std::string& text) {
   }
   const std::string values = text.substr(equals + 1);
   const auto parts = split(values, ':');
-  DIVVY_TRY(soft, number("--ulimit", parts.front()));
-  DIVVY_TRY(hard, number("--ulimit", parts.back()));
+  const auto limit = [](std::string_view word) -> Result<json::value> {
+    if (word == "-1" || word == "unlimited") return json::value("unlimited");
+    DIVVY_TRY(value, number("--ulimit", word));
+    return json::value(value);
+  };
+  DIVVY_TRY(soft, limit(parts.front()));
+  DIVVY_TRY(hard, limit(parts.back()));
   ulimits[text.substr(0, equals)] = json::object{{"soft", soft}, {"hard", hard}};
   return {};
 }
@@ -195,6 +200,7 @@ Status apply(const SubmitFlags& flags, const std::vector<std::string>& command,
   put(document, "command", command);
   if (flags.cap) document["cap"] = true;
   if (flags.keep) document["preemptible"] = false;
+  if (flags.hold_for_capacity) document["hold_for_capacity"] = true;
   if (flags.input) document["stdin"] = true;
   if (flags.retries) object_in(document, "retry")["most"] = *flags.retries;
   if (flags.array) {
@@ -214,9 +220,10 @@ void add_submit_flags(CLI::App& command, SubmitFlags& flags) {
   };
   option("--name", flags.name, "Name of the job (default: from the command)", "NAME");
   option("--queue", flags.queue, "The queue, like research/vision", "QUEUE");
-  option("--gpu", flags.gpu, "How much of a GPU, or how many: 0.3, 300m, 1, 2.5 (default 1)",
+  option("--gpu", flags.gpu, "How much of a GPU, or how many: 0.3, 300m, 1, 2.5, 0 (default 1)",
          "SHARE");
-  option("--gpu-mem", flags.gpu_memory, "Memory on a part of a GPU: 10GiB", "SIZE");
+  option("--gpu-mem", flags.gpu_memory,
+         "Memory on each GPU: 10GiB; without --gpu also says how much of the GPU", "SIZE");
   command.add_flag("--cap", flags.cap, "Never more than the share, even of an idle GPU");
   option("--class", flags.job_class, "latency goes before batch (default batch)", "CLASS");
   option("--members", flags.members, "So many members, each with these GPUs, all or none",
@@ -228,8 +235,8 @@ void add_submit_flags(CLI::App& command, SubmitFlags& flags) {
       ->delimiter(',');
   add_list(command, "--model", flags.models, "Only GPUs of this model", "MODEL");
   add_list(command, "--not-model", flags.denied_models, "No GPUs of this model", "MODEL");
-  option("--topology", flags.topology, "How near its GPUs should be to each other: any, numa or nvlink",
-         "WORD");
+  option("--topology", flags.topology,
+         "How near its GPUs have to be to each other: any, numa or nvlink", "WORD");
   add_list(command, "-e,--env", flags.environment, "A variable of its environment", "NAME=VALUE");
   option("--cwd", flags.working_directory, "Where it runs (default: here)", "FOLDER");
   option("--image", flags.image, "Run it in a container of this image", "IMAGE");
@@ -242,7 +249,8 @@ void add_submit_flags(CLI::App& command, SubmitFlags& flags) {
   option("--ram", flags.ram, "Memory of each member: 16GiB", "SIZE");
   option("--pids", flags.pids, "Processes and threads of each member", "NUMBER");
   option("--shm-size", flags.shm, "Size of /dev/shm in the container", "SIZE");
-  add_list(command, "--ulimit", flags.ulimits, "NAME=SOFT or NAME=SOFT:HARD", "LIMIT");
+  add_list(command, "--ulimit", flags.ulimits, "NAME=SOFT or NAME=SOFT:HARD; -1 is unlimited",
+           "LIMIT");
   option("--priority", flags.priority, "-1000 to 1000; higher goes first", "NUMBER");
   command.add_flag("--keep", flags.keep, "Do not preempt it");
   command.add_flag("-i,--stdin", flags.input, "It reads what is typed in `divvy attach`");
@@ -253,6 +261,8 @@ void add_submit_flags(CLI::App& command, SubmitFlags& flags) {
   option("--array", flags.array, "Several at once: 0-9, 0-99:10, 0-9%2 (two at a time)", "RANGE");
   add_list(command, "--after", flags.after, "Start after JOB, or JOB:failed, or JOB:ended", "JOB");
   option("--retries", flags.retries, "Try again so often when it fails", "NUMBER");
+  command.add_flag("--hold-for-capacity", flags.hold_for_capacity,
+                   "Take it though no machine can run it now, and wait for one that can");
   add_list(command, "--label", flags.labels, "A label for your own use", "NAME=VALUE");
 }
 

@@ -23,6 +23,7 @@ struct SubmitFlags {
   std::optional<std::int32_t> priority;
   bool cap = false;
   bool keep = false;
+  bool hold_for_capacity = false;
   bool input = false;
   std::vector<std::string> environment, mounts, ports, entry_point, ulimits, labels, after;
   std::vector<std::string> devices, models, denied_models;

@@ -44,7 +44,7 @@ void add_run(CommandTree& tree) {
                   "How much of a GPU, or how many: 0.3, 300m, 1, 2.5 (default 1)")
       ->type_name("SHARE");
   run->add_option("--gpu-mem", options->memory,
-                  "Memory on a part of a GPU: 10GiB (default: the same part of the memory)")
+                  "Memory on each GPU: 10GiB; without --gpu also says how much of the GPU")
       ->type_name("SIZE");
   run->add_flag("--cap", options->cap, "Never take more than the share, even of an idle GPU");
   run->add_option("--class", options->tenant_class, "latency goes before batch (default batch)")
@@ -56,6 +56,7 @@ void add_run(CommandTree& tree) {
   add_list(*run, "--device", options->devices, "Only this GPU: index, UUID or the beginning of one",
            "GPU")
       ->delimiter(',');
+  add_list(*run, "--model", options->models, "Only GPUs of this model", "MODEL");
   run->add_option("--name", options->name, "Name of the tenant (default: from the command)")
       ->type_name("NAME");
   run->add_flag("--wait", options->wait, "Wait until it fits");

@@ -64,7 +64,6 @@ Result<TopologyPreference> parse_topology_preference(std::string_view text) {
 }
 
 Result<Request> Request::create(Parts parts) {
-  if (parts.share == Share(0) && !parts.memory) return asks_for_nothing();
   if (parts.memory == Bytes(0)) {
     return err(
         ErrorCode::kOutOfRange,
@@ -79,12 +78,13 @@ Result<Request> Request::create(Parts parts) {
   return Request(std::move(parts));
 }
 
-Result<Request> Request::parse(std::string_view gpu_text,
+Result<Request> Request::parse(std::optional<std::string_view> gpu_text,
                                std::optional<std::string_view> memory_text, Parts rest) {
-  DIVVY_TRY(share, with_context(parse_share(gpu_text), "--gpu"));
-  // By memory alone is what is asked where nothing is typed.
-  if (share == Share(0)) return asks_for_nothing();
-  rest.share = share;
+  if (gpu_text) {
+    DIVVY_TRY(share, with_context(parse_share(*gpu_text), "--gpu"));
+    rest.share = share;
+  }
+  if (gpu_text ? rest.share == Share(0) : !memory_text) return asks_for_nothing();
   if (memory_text) {
     DIVVY_TRY(memory, with_context(parse_memory(*memory_text), "--gpu-mem"));
     rest.memory = memory;
@@ -92,7 +92,7 @@ Result<Request> Request::parse(std::string_view gpu_text,
   return create(std::move(rest));
 }
 
-Result<Request> Request::parse(std::string_view gpu_text,
+Result<Request> Request::parse(std::optional<std::string_view> gpu_text,
                                std::optional<std::string_view> memory_text) {
   return parse(gpu_text, memory_text, Parts{});
 }

@@ -14,7 +14,7 @@
 
 namespace divvy::model {
 
-// How the GPUs of one member should lie to each other.
+// How the GPUs of one member lie to each other. A request waits until it can be had so.
 enum class TopologyPreference {
   kAny,       // Wherever it fits best.
   kSameNuma,  // On one NUMA node.
@@ -29,11 +29,11 @@ class Request {
   static constexpr std::uint32_t kMaxGangSize = 100'000;
 
   struct Parts {
-    // For one member. 0.3 is a part of one GPU; 2.5 is two whole GPUs and half of a third. Nothing,
-    // with `memory`: a part of one GPU that is as large as the memory is.
+    // For one member. 0.3 is a part of one GPU; 2.5 is two whole GPUs and half of a third. Zero
+    // with `memory`: a part of one GPU that is as large as the memory is; zero without: no GPU.
     Share share;
-    // On each GPU of the member: a part of a GPU is limited to it, a whole GPU has at least that
-    // much and is used entirely. Without it, a part of a GPU gets the same part of the memory.
+    // The limit on each GPU of the member, whole ones too. Without it, a part of a GPU gets the
+    // same part of the memory.
     std::optional<Bytes> memory;
     ShareKind kind = ShareKind::kGuarantee;
     // Pieces of model names, compared without upper and lower case ("h200" allows "NVIDIA H200").
@@ -49,19 +49,22 @@ class Request {
 
   [[nodiscard]] static Result<Request> create(Parts parts);
 
-  // From what was typed after --gpu and --gpu-mem; `rest` gives everything else.
-  [[nodiscard]] static Result<Request> parse(std::string_view gpu_text,
+  // From what was typed after --gpu and --gpu-mem, one of which has to be there; `rest` gives
+  // everything else. A request for no GPU is refused.
+  [[nodiscard]] static Result<Request> parse(std::optional<std::string_view> gpu_text,
                                              std::optional<std::string_view> memory_text,
                                              Parts rest);
   [[nodiscard]] static Result<Request> parse(
-      std::string_view gpu_text, std::optional<std::string_view> memory_text = std::nullopt);
+      std::optional<std::string_view> gpu_text,
+      std::optional<std::string_view> memory_text = std::nullopt);
 
   [[nodiscard]] Share share() const { return parts_.share; }
   [[nodiscard]] std::uint32_t whole_gpus() const { return parts_.share.whole_part(); }
   // What is asked of one more GPU; zero for whole numbers.
   [[nodiscard]] Share fraction() const { return parts_.share.fraction(); }
   // A part of one GPU, as large as its memory is.
-  [[nodiscard]] bool by_memory() const { return parts_.share == Share(0); }
+  [[nodiscard]] bool by_memory() const { return parts_.share == Share(0) && parts_.memory; }
+  [[nodiscard]] bool no_gpu() const { return parts_.share == Share(0) && !parts_.memory; }
   // How many GPUs one member touches: 3 for 2.5.
   [[nodiscard]] std::uint32_t gpus_per_member() const;
   [[nodiscard]] std::optional<Bytes> memory() const { return parts_.memory; }

@@ -65,6 +65,19 @@ TEST(Request, ModelsAreAllowedAndDeniedByPiecesOfTheirNames) {
   EXPECT_TRUE(Request::parse("1")->accepts_model("anything"));
 }
 
+TEST(Request, MemoryAloneIsAPartAndNothingAtAllIsNoGpu) {
+  const auto by_memory = Request::parse(std::nullopt, "10GiB");
+  ASSERT_TRUE(by_memory.has_value());
+  EXPECT_TRUE(by_memory->by_memory());
+  EXPECT_EQ(by_memory->gpus_per_member(), 1U);
+  EXPECT_FALSE(Request::parse(std::nullopt).has_value());
+  EXPECT_FALSE(Request::parse("0").has_value());
+  const auto none = Request::create({});
+  ASSERT_TRUE(none.has_value());
+  EXPECT_TRUE(none->no_gpu());
+  EXPECT_EQ(none->gpus_per_member(), 0U);
+}
+
 TEST(Request, RefusesModelListsThatSayNothing) {
   Request::Parts both;
   both.allowed_models = {"H200"};

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
+#include <tuple>
 #include <utility>
 
 #include "base/text.h"
@@ -17,9 +19,15 @@ std::string counted(std::uint32_t count, std::string_view one) {
 }
 
 std::string described(const model::Request& request) {
+  if (request.by_memory()) return to_string(*request.memory()) + " of GPU memory";
   std::string text = to_string(request.share()) + " GPU";
   if (request.memory()) text += fmt::format(" with {} of memory", to_string(*request.memory()));
   return text;
+}
+
+// What is asked of the GPU that is not given whole.
+Share part_of(const SharedGpu& gpu, const model::Request& request) {
+  return request.by_memory() ? share_for(*request.memory(), gpu.memory) : request.fraction();
 }
 
 }  // namespace
@@ -36,7 +44,9 @@ Result<GpuMode> parse_gpu_mode(std::string_view text) {
 
 std::vector<SharedGpu> shared_gpus(const model::Node& node) {
   std::vector<SharedGpu> result;
-  for (const model::Gpu& gpu : node.gpus()) {
+  const auto groups = model::device_groups(node);
+  for (std::size_t i = 0; i < node.gpus().size(); ++i) {
+    const model::Gpu& gpu = node.gpus()[i];
     if (!gpu.uuid || !gpu.memory_total) continue;
     const Bytes usable = saturating_sub(*gpu.memory_total, gpu.memory_reserved.value_or(Bytes(0)));
     SharedGpu shared{gpu.index, *gpu.uuid, gpu.name.value_or("GPU"), usable, {}};
@@ -46,14 +56,23 @@ std::vector<SharedGpu> shared_gpus(const model::Node& node) {
     if (gpu.mig_mode == model::MigMode::kEnabled) {
       shared.unusable = "is divided by MIG";
     }
+    shared.groups = groups[i];
     result.push_back(std::move(shared));
   }
   return result;
 }
 
 Bytes memory_for(const SharedGpu& gpu, const model::Request& request, Share share) {
-  if (share == kWholeGpu) return gpu.memory;
   return request.memory().value_or(portion(gpu.memory, share));
+}
+
+Slices::Slices(std::vector<SharedGpu> gpus) : gpus_(std::move(gpus)) {
+  // No machine has more; there the lowest number decides.
+  if (gpus_.size() > model::DeviceLinks::kMaxDevices) return;
+  std::vector<model::DeviceGroups> groups;
+  groups.reserve(gpus_.size());
+  for (const SharedGpu& gpu : gpus_) groups.push_back(gpu.groups);
+  links_ = model::DeviceLinks(groups);
 }
 
 const SharedGpu* Slices::find(const model::GpuUuid& uuid) const {
@@ -158,10 +177,14 @@ std::string Slices::objection(const SharedGpu& gpu, const Want& want, Share shar
   return {};
 }
 
+bool Slices::gives(const SharedGpu& gpu, const Want& want, Share share) const {
+  const Bytes memory = memory_for(gpu, want.request, share);
+  return memory >= kSmallestSlice && objection(gpu, want, share, memory).empty();
+}
+
 tl::expected<std::vector<model::Slice>, NoFit> Slices::fit(const Want& want) const {
   const model::Request& request = want.request;
   std::vector<model::Slice> slices;
-  std::vector<const SharedGpu*> left;
   const auto grant = [&](const SharedGpu& gpu, Share share) {
     auto slice =
         model::Slice::create(gpu.uuid, memory_for(gpu, request, share), share, request.kind());
@@ -172,40 +195,71 @@ tl::expected<std::vector<model::Slice>, NoFit> Slices::fit(const Want& want) con
     return tl::unexpected(explain(want));
   }
 
-  const Bytes at_least = request.memory().value_or(Bytes(0));
-  for (const SharedGpu& gpu : gpus_) {
-    if (slices.size() < request.whole_gpus() &&
-        objection(gpu, want, kWholeGpu, std::max(at_least, gpu.memory)).empty()) {
-      grant(gpu, kWholeGpu);
-    } else {
-      left.push_back(&gpu);
-    }
-  }
-  if (slices.size() < request.whole_gpus()) return tl::unexpected(explain(want));
+  const std::vector<std::size_t> whole = whole_gpus(want);
+  if (whole.size() < request.whole_gpus()) return tl::unexpected(explain(want));
+  for (const std::size_t i : whole) grant(gpus_[i], kWholeGpu);
+  if (request.gpus_per_member() == request.whole_gpus()) return slices;
 
-  const Share part = request.fraction();
-  if (part == Share(0)) return slices;
-  const SharedGpu* best = nullptr;
-  for (const SharedGpu* gpu : left) {
-    const Bytes memory = memory_for(*gpu, request, part);
-    if (memory < kSmallestSlice || !objection(*gpu, want, part, memory).empty()) continue;
-    if (best == nullptr || free_share(gpu->uuid) < free_share(best->uuid)) best = gpu;
+  std::optional<std::size_t> best;
+  for (const std::size_t i : nearest_first(whole)) {
+    if (!gives(gpus_[i], want, part_of(gpus_[i], request))) continue;
+    if (!best || free_share(gpus_[i].uuid) < free_share(gpus_[*best].uuid)) best = i;
   }
-  if (best == nullptr) return tl::unexpected(explain(want));
-  grant(*best, part);
+  if (!best) return tl::unexpected(explain(want));
+  grant(gpus_[*best], part_of(gpus_[*best], request));
   return slices;
+}
+
+// All GPUs that nobody holds, for the links.
+model::DeviceLinks::Devices Slices::idle() const {
+  model::DeviceLinks::Devices idle = 0;
+  for (std::size_t i = 0; i < gpus_.size() && i < model::DeviceLinks::kMaxDevices; ++i) {
+    if (!mode_of(gpus_[i].uuid)) idle |= model::DeviceLinks::Devices{1} << i;
+  }
+  return idle;
+}
+
+std::vector<std::size_t> Slices::whole_gpus(const Want& want) const {
+  std::vector<std::size_t> candidates;
+  for (std::size_t i = 0; i < gpus_.size(); ++i) {
+    if (gives(gpus_[i], want, kWholeGpu)) candidates.push_back(i);
+  }
+  const std::size_t wanted = want.request.whole_gpus();
+  if (candidates.size() <= wanted || wanted == 0 || !links_.matter()) {
+    candidates.resize(std::min(candidates.size(), wanted));
+    return candidates;
+  }
+  model::DeviceLinks::Devices devices = 0;
+  for (const std::size_t i : candidates) devices |= model::DeviceLinks::Devices{1} << i;
+  const auto chosen = links_.closest(devices, static_cast<std::uint32_t>(wanted), idle());
+  std::erase_if(candidates, [&](std::size_t i) { return (chosen >> i & 1) == 0; });
+  return candidates;
+}
+
+std::vector<std::size_t> Slices::nearest_first(const std::vector<std::size_t>& taken) const {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < gpus_.size(); ++i) {
+    if (std::ranges::find(taken, i) == taken.end()) order.push_back(i);
+  }
+  if (!links_.matter()) return order;
+  model::DeviceLinks::Devices whole = 0;
+  for (const std::size_t i : taken) whole |= model::DeviceLinks::Devices{1} << i;
+  std::ranges::stable_sort(order, {}, [&, idle = idle()](std::size_t i) {
+    const auto with = whole | model::DeviceLinks::Devices{1} << i;
+    return std::tuple(links_.distance(i, whole), links_.broken(with, idle),
+                      links_.left_beside(with, idle));
+  });
+  return order;
 }
 
 NoFit Slices::explain(const Want& want) const {
   const model::Request& request = want.request;
   NoFit answer;
-  const Share each = request.whole_gpus() > 0 ? kWholeGpu : request.fraction();
   Bytes largest(0);
   std::uint32_t allowed = 0;
   for (const SharedGpu& gpu : gpus_) {
-    const Bytes memory = each == kWholeGpu
-                             ? std::max(gpu.memory, request.memory().value_or(Bytes(0)))
-                             : memory_for(gpu, request, each);
+    const Share each = request.whole_gpus() > 0 ? kWholeGpu : part_of(gpu, request);
+    const Bytes memory = memory_for(gpu, request, each);
     std::string reason = objection(gpu, want, each, memory);
     if (reason.empty() && memory < kSmallestSlice) {
       reason = fmt::format("would give {} of memory", humanize(memory));

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "model/device_links.h"
 #include "model/node.h"
 #include "model/request.h"
 #include "model/tenant.h"
@@ -38,6 +39,7 @@ struct SharedGpu {
   // Why it gets no new work for now: its health, or an operator's word. Empty when it does.
   std::string resting = {};
   bool failing = false;  // And whoever is on it is in trouble
+  model::DeviceGroups groups = {};
 };
 // The GPUs that can be shared: those whose UUID and memory are known.
 [[nodiscard]] std::vector<SharedGpu> shared_gpus(const model::Node& node);
@@ -67,7 +69,7 @@ struct NoFit {
 
 class Slices {
  public:
-  explicit Slices(std::vector<SharedGpu> gpus) : gpus_(std::move(gpus)) {}
+  explicit Slices(std::vector<SharedGpu> gpus);
 
   [[nodiscard]] const std::vector<SharedGpu>& gpus() const { return gpus_; }
   [[nodiscard]] const SharedGpu* find(const model::GpuUuid& uuid) const;
@@ -76,7 +78,8 @@ class Slices {
   // By index ("1"), UUID or the beginning of one ("GPU-1a2b").
   [[nodiscard]] Result<model::GpuUuid> find_by_text(std::string_view text) const;
 
-  // Whole GPUs come from GPUs that nobody holds; a part goes where it leaves the least over.
+  // Whole GPUs come from GPUs that nobody holds, those that are closest together; a part goes where
+  // it leaves the least over. Of equal ones those that break the least connected set.
   [[nodiscard]] tl::expected<std::vector<model::Slice>, NoFit> fit(const Want& want) const;
 
   // Refused, with nothing changed: a tenant that holds something already, an unknown GPU, or more
@@ -101,13 +104,20 @@ class Slices {
   // Why this GPU cannot give the slice; empty when it can.
   [[nodiscard]] std::string objection(const SharedGpu& gpu, const Want& want, Share share,
                                       Bytes memory) const;
+  [[nodiscard]] bool gives(const SharedGpu& gpu, const Want& want, Share share) const;
+  // Indices of the GPUs to give whole: as many as are asked for, or fewer.
+  [[nodiscard]] std::vector<std::size_t> whole_gpus(const Want& want) const;
+  // The others, those first that are near to these and break the least.
+  [[nodiscard]] std::vector<std::size_t> nearest_first(const std::vector<std::size_t>& taken) const;
+  [[nodiscard]] model::DeviceLinks::Devices idle() const;
   [[nodiscard]] NoFit explain(const Want& want) const;
 
   std::vector<SharedGpu> gpus_;
+  model::DeviceLinks links_;
   std::map<model::TenantId, Held> held_;
 };
 
-// What a part of this GPU comes to in memory when the request names none.
+// The memory that goes with a share of this GPU: what the request names, or else the same part.
 [[nodiscard]] Bytes memory_for(const SharedGpu& gpu, const model::Request& request, Share share);
 
 }  // namespace divvy::node

@@ -27,6 +27,12 @@ Want want(std::string_view gpu, std::optional<std::string_view> memory = std::nu
   return {*std::move(request), {}, GpuMode::kTimeslice};
 }
 
+Want want_memory(std::string_view memory) {
+  auto request = model::Request::parse(std::nullopt, memory);
+  EXPECT_TRUE(request.has_value()) << request.error().message;
+  return {*std::move(request), {}, GpuMode::kTimeslice};
+}
+
 // Books what fits; fails the test when nothing does.
 std::vector<model::Slice> take(Slices& slices, std::uint64_t tenant, const Want& wanted) {
   auto found = slices.fit(wanted);
@@ -55,6 +61,48 @@ TEST(Slices, GivesTwoWholeGpusAndAHalf) {
   EXPECT_TRUE(found[1].whole_gpu());
   EXPECT_EQ(found[2].gpu(), model::test_uuid(0));
   EXPECT_EQ(found[2].memory(), gib(50));
+}
+
+TEST(Slices, TakesALinkedPairAndKeepsItWhole) {
+  auto four = gpus(4);  // 1 and 3 are linked
+  for (std::uint32_t i = 0; i < 4; ++i) four[i].groups = {i == 3 ? 1 : i, i, 0};
+  Slices slices(four);
+  const auto pair = slices.fit(want("2"));
+  ASSERT_TRUE(pair.has_value());
+  EXPECT_EQ((*pair)[0].gpu(), model::test_uuid(1));
+  EXPECT_EQ((*pair)[1].gpu(), model::test_uuid(3));
+  EXPECT_EQ(take(slices, 1, want("0.5"))[0].gpu(), model::test_uuid(0));
+  EXPECT_EQ(take(slices, 2, want("1"))[0].gpu(), model::test_uuid(2));
+  EXPECT_EQ(take(slices, 3, want("2"))[1].gpu(), model::test_uuid(3));
+}
+
+TEST(Slices, MemoryNamedWithWholeGpusIsTheLimitOnEach) {
+  Slices slices(gpus(3));
+  const auto found = take(slices, 1, want("2.5", "10GiB"));
+  ASSERT_EQ(found.size(), 3U);
+  for (const model::Slice& slice : found) EXPECT_EQ(slice.memory(), gib(10));
+  EXPECT_TRUE(found[0].whole_gpu());
+  // The rest of a whole GPU's memory goes to nobody: no share goes with it.
+  EXPECT_EQ(take(slices, 2, want("0.5", "80GiB"))[0].gpu(), found[2].gpu());
+  EXPECT_FALSE(slices.fit(want("0.001", "1GiB")).has_value());
+  EXPECT_FALSE(Slices(gpus(1)).fit(want("1", "101GiB")).has_value());
+  EXPECT_FALSE(Slices(gpus(1)).fit(want("1", "1MiB")).has_value());
+}
+
+TEST(Slices, MemoryAloneTakesThatPartOfTheGpu) {
+  auto two = gpus(2);
+  two[0].memory = gib(40);
+  Slices slices(two);
+  take(slices, 1, want("1"));
+  const auto found = take(slices, 2, want_memory("10GiB"));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].share(), Share(100));
+  EXPECT_EQ(found[0].memory(), gib(10));
+  const auto refused = slices.fit(want_memory("95GiB"));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_TRUE(refused.error().ever);
+  EXPECT_EQ(refused.error().summary, "95GiB of GPU memory does not fit on this machine now");
+  EXPECT_FALSE(slices.fit(want_memory("101GiB")).error().ever);
 }
 
 TEST(Slices, LooksAtMemoryAsWellAsAtTheShare) {

@@ -459,16 +459,10 @@ Result<std::vector<model::Slice>> Tenants::changed_slices(const TenantRecord& re
     const model::Slice& before = record.slices[i];
     const SharedGpu& gpu = *slices_.find(before.gpu());
     Bytes memory = change.memory.value_or(before.memory());
-    if (shares[i] == whole) {
-      memory = gpu.memory;
-    } else if (before.whole_gpu() && !change.memory) {
-      memory = portion(gpu.memory, shares[i]);
-    }
-    if (change.memory && shares[i] == whole && record.slices.size() == 1) {
-      return err(ErrorCode::kFailedPrecondition,
-                 "tenant {} holds a whole GPU with all of its memory; give --gpu below 1 too",
-                 record.name);
-    }
+    // Memory that nobody named goes with the share.
+    const bool whole_memory = before.whole_gpu() && before.memory() == gpu.memory;
+    const bool became_whole = shares[i] == whole && !before.whole_gpu();
+    if (!change.memory && (whole_memory || became_whole)) memory = portion(gpu.memory, shares[i]);
     if (memory < kSmallestSlice) {
       return err(ErrorCode::kOutOfRange, "a slice has at least {} of memory",
                  to_string(kSmallestSlice));
