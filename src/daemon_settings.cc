@@ -53,6 +53,8 @@ QueueSettings queue_settings_of(const config::DaemonConfig& config) {
   settings.queue.half_life = seconds(config.queue.half_life);
   settings.queue.preemption = config.queue.preemption;
   settings.queue.reservations = config.queue.reservations;
+  settings.queue.passing = seconds(config.queue.passing);
+  settings.queue.policy = config::kPlacementPolicies[static_cast<std::size_t>(config.queue.policy)];
   settings.queue.most_waiting = config.queue.max_waiting;
   settings.queue.most_waiting_of_user = config.queue.max_waiting_per_user;
   settings.queue.idle = {seconds(config.queue.idle_after), seconds(config.queue.idle_warning)};

@@ -303,6 +303,24 @@ TEST_F(JobFeatures, AnAttemptThatRanIsInTheAccount) {
 
 // --- Idle jobs ---
 
+class SpreadJobs : public JobFeatures {
+ protected:
+  [[nodiscard]] std::vector<std::string> options() const override {
+    return {"--set", "queue.policy=spread"};
+  }
+};
+
+TEST_F(SpreadJobs, GoWhereTheMostIsLeft) {
+  const auto first = submit(waiting("first"));
+  const auto second = submit(waiting("second"));
+  ASSERT_TRUE(becomes(first, "running"));
+  ASSERT_TRUE(becomes(second, "running"));
+  const auto gpu = [this](std::uint64_t id) {
+    return json::serialize(job(id).at("running").at(0).at("slices").at(0).at("gpu"));
+  };
+  EXPECT_NE(gpu(first), gpu(second));
+}
+
 class IdleJobs : public JobFeatures {
  protected:
   [[nodiscard]] std::vector<std::string> options() const override {

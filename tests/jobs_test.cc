@@ -51,6 +51,44 @@ TEST_F(Jobs, ASliceLimitsTheMember) {
   EXPECT_GE(bytes, std::uint64_t{3} << 30);
 }
 
+TEST_F(Jobs, TheProgramSeesTheMemoryThatWasAskedOfAWholeGpuAndOfAPart) {
+  const json::object info{{"gpu_memory", "10GiB"}, {"command", {GPULOAD_PROGRAM, "info"}}};
+  json::object whole = info;
+  whole["gpu"] = 1;
+  for (const json::object& asked : {info, whole}) {
+    const auto id = submit(asked);
+    ASSERT_TRUE(becomes(id, "succeeded"));
+    const json::value seen = json::parse(divvy({"logs", std::to_string(id)}).out);
+    EXPECT_EQ(seen.at("memory").at("device_total_bytes").to_number<std::int64_t>(),
+              std::int64_t{10} << 30);
+    EXPECT_TRUE(has(divvy({"describe", std::to_string(id)}).out, "10GiB"));
+  }
+}
+
+TEST_F(Jobs, AJobWithoutAGpuSeesNone) {
+  const auto full = submit(waiting("full", 2));
+  ASSERT_TRUE(becomes(full, "running"));
+  const Outcome submitted = divvy({"submit", "--gpu", "0", "--ulimit", "core=unlimited", "--ulimit",
+                                   "nofile=-1", "--dry-run", "-o", "json", "--", "true"});
+  EXPECT_EQ(submitted.status, 0) << submitted.err;
+  EXPECT_TRUE(has(submitted.out, "unlimited")) << submitted.out;
+  const auto id =
+      submit({{"gpu", 0}, {"command", {"sh", "-c", "echo [$CUDA_VISIBLE_DEVICES] [$LD_PRELOAD]"}}});
+  ASSERT_TRUE(becomes(id, "succeeded")) << history(id);
+  EXPECT_EQ(divvy({"logs", std::to_string(id)}).out, "[] []\n");
+  EXPECT_EQ(tenants(), 1U);
+}
+
+TEST_F(Jobs, WhatNoMachineCanRunIsRefusedOrHeldForCapacity) {
+  const Outcome refused = divvy({"submit", "--gpu", "5", "--", "true"});
+  EXPECT_NE(refused.status, 0);
+  EXPECT_TRUE(has(refused.err, "no node has 5 GPUs")) << refused.err;
+  EXPECT_TRUE(has(refused.err, "--hold-for-capacity")) << refused.err;
+  const Outcome taken = divvy({"submit", "--gpu", "5", "--hold-for-capacity", "--", "true"});
+  EXPECT_EQ(taken.status, 0) << taken.err;
+  EXPECT_TRUE(has(divvy({"explain", "1"}).out, "held until a machine can run it"));
+}
+
 TEST_F(Jobs, WhoDoesNotFitWaitsSaysWhyAndStartsWhenThereIsRoom) {
   const auto first = submit(waiting("first", 2));
   ASSERT_TRUE(becomes(first, "running"));

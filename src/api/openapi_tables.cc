@@ -18,11 +18,12 @@ constexpr FieldRow kPort[] = {{"host", "integer", ""}, {"container", "integer", 
 constexpr FieldRow kContainer[] = {
     {"image", "text", ""}, {"mounts", "[Mount]-", ""}, {"ports", "[Port]-", ""},
     {"entry_point", "[text]?-", "Instead of the image's"}};
-constexpr FieldRow kUlimit[] = {{"soft", "integer", ""}, {"hard", "integer", ""}};
+constexpr FieldRow kUlimit[] = {
+    {"soft", "text|integer", "A number or unlimited"}, {"hard", "text|integer", ""}};
 constexpr FieldRow kLimits[] = {
     {"cpu_milli", "integer?-", "1500 is one and a half CPUs"}, {"ram", "text|integer?-", ""},
     {"pids", "integer?-", ""}, {"shm", "text|integer?-", ""},
-    {"ulimits", "{integer|Ulimit}-", "By the names of ulimit(1)"}};
+    {"ulimits", "{text|integer|Ulimit}-", "By the names of ulimit(1)"}};
 constexpr FieldRow kArray[] = {
     {"first", "integer-", ""}, {"last", "integer-", ""}, {"step", "integer-", ""},
     {"at_once", "integer-", "0: as many as fit"}};
@@ -45,8 +46,8 @@ constexpr FieldRow kJobSpec[] = {
     {"name", "text-", ""}, {"queue", "text-", ""}, {"command", "[text]-", ""},
     {"environment", "{text|integer}-", ""}, {"working_directory", "text-", ""},
     {"container", "Container?-", "Without it: a plain process"},
-    {"gpu", "text|number?-", "For each member: 0.3, 2.5, 4; without it gpu_memory says how much"},
-    {"gpu_memory", "text|integer?-", "On each GPU; without it the same part as of the GPU"},
+    {"gpu", "text|number?-", "For each member: 0.3, 2.5, 4, 0; without it gpu_memory says how much"},
+    {"gpu_memory", "text|integer?-", "The limit on each GPU; without it the same part as of the GPU"},
     {"cap", "boolean-", "Never more than the share"}, {"models", "[text]-", ""},
     {"models_denied", "[text]-", ""}, {"topology", "text-", "any, numa or nvlink"},
     {"members", "integer-", "Start together or not at all"},
@@ -57,7 +58,8 @@ constexpr FieldRow kJobSpec[] = {
     {"preemptible", "boolean-", ""}, {"grace", "text|integer-", "\"30s\", or seconds"},
     {"minimum_run", "text|integer-", ""}, {"time_limit", "text|integer?-", ""},
     {"expected", "text|integer?-", ""}, {"array", "Array?-", ""},
-    {"after", "[integer|Dependency]-", ""}, {"retry", "Retry-", ""}, {"labels", "{text}-", ""}};
+    {"after", "[integer|Dependency]-", ""}, {"retry", "Retry-", ""}, {"labels", "{text}-", ""},
+    {"hold_for_capacity", "boolean-", "Wait also for GPUs that are not there"}};
 
 constexpr FieldRow kJobChange[] = {
     {"priority", "integer-", ""}, {"time_limit", "text|integer?-", ""},

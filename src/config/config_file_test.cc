@@ -116,6 +116,10 @@ TEST(ConfigFile, OneSettingCanComeFromTheCommandLine) {
   EXPECT_EQ(message("log.level"), "\"log.level\" is no setting; write SECTION.NAME=VALUE");
   EXPECT_EQ(message("log.levle=info"),
             "there is no setting \"log.levle\"; did you mean log.level?");
+  EXPECT_TRUE(set_by_text(config, "queue.policy=topology"));
+  EXPECT_EQ(config.queue.policy, PlacementPolicy::kTopology);
+  EXPECT_EQ(message("queue.policy=pack"),
+            "queue.policy: \"pack\" is none of divvy, bundle, spread, topology");
   EXPECT_EQ(message("health.on_failure=kill"), "health.on_failure: \"kill\" is none of keep, end");
   EXPECT_THAT(message("health.strikes=[1"), HasSubstr("health.strikes: "));
 }

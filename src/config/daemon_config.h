@@ -6,9 +6,11 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -85,11 +87,18 @@ struct PrivilegesConfig {
   std::vector<std::string> keep;  // Capabilities beyond those that Divvy needs, like SYS_ADMIN
 };
 
+// How placement chooses between nodes and GPUs; the names of place::policies() that suit a daemon.
+enum class PlacementPolicy { kDivvy, kBundle, kSpread, kTopology };
+inline constexpr std::array<std::string_view, 4> kPlacementPolicies{"divvy", "bundle", "spread",
+                                                                    "topology"};
+
 // How jobs are queued, for everybody; queues and users are set while the daemon runs.
 struct QueueConfig {
   Duration half_life = std::chrono::hours(24);
   bool preemption = true;
   std::uint32_t reservations = 4;
+  Duration passing = std::chrono::minutes(10);
+  PlacementPolicy policy = PlacementPolicy::kDivvy;
   Duration idle_after = Duration(0);  // Zero: a job may hold a GPU and not use it
   Duration idle_warning = Duration(0);
   std::uint32_t max_waiting = 40'000;  // Jobs and tasks; more make every list slow

@@ -208,6 +208,14 @@ std::vector<Setting> make_table() {
   table.push_back(row("queue", "reservations", range("a number", 0U, 1000U), kReload,
                       "So many jobs that wait have their place kept while smaller ones pass.",
                       FIELD(queue.reservations), within(0U, 1000U), kWritePlainly));
+  table.push_back(time("queue", "passing", kReload,
+                       "Jobs may pass one whose start is not known for so long; then GPUs that "
+                       "become free are kept for it.",
+                       FIELD(queue.passing), Duration(0), hours(24 * 365)));
+  table.push_back(choice("queue", "policy", kReload,
+                         "How placement chooses between GPUs: keep what is left useful, as few "
+                         "machines as possible, evenly, or close together.",
+                         FIELD(queue.policy), kPlacementPolicies));
   table.push_back(
       time("queue", "idle_after", kReload,
            "A job that holds a GPU and does not use it for so long is ended; 0s: never.",

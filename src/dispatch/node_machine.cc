@@ -65,6 +65,11 @@ jobs::Fleet NodeMachine::fleet() {
 
 Result<MemberSlice> NodeMachine::grant(const run::MemberKey& key, const model::Job& job,
                                        const model::JobMember& member, const MemberUser& user) {
+  if (member.slices.empty()) {
+    MemberSlice none;
+    none.environment["CUDA_VISIBLE_DEVICES"] = "";
+    return none;
+  }
   const bool latency = job.spec.job_class == model::JobClass::kLatency;
   const node::Ask ask{
       .request = job.spec.request,

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "place/explain.h"
 #include "place/fit.h"
 #include "place/workload.h"
 
@@ -68,6 +69,7 @@ Status FleetView::rebuild(const Fleet& fleet) {
       excluded_.insert(user);
     }
   }
+  empty_ = std::make_unique<place::Cluster>(*cluster_);
   return {};
 }
 
@@ -182,8 +184,18 @@ place::Request FleetView::request_of(const model::JobSpec& spec) const {
   return request;
 }
 
+std::optional<std::string> FleetView::never(const place::Request& request) const {
+  if (fleet_.nodes.empty()) return std::nullopt;
+  auto policy = place::make_policy("bestfit");
+  DIVVY_CHECK(policy.has_value(), "{}", policy.error().message);
+  place::Placer placer(*empty_, *std::move(policy));
+  if (!placer.plan(request).empty()) return std::nullopt;
+  const auto explanation = place::explain(placer, request);
+  return explanation.never.empty() ? place::summary(explanation) : explanation.never;
+}
+
 std::optional<std::string> FleetView::too_small(const model::Request& request) const {
-  if (request.fraction() == Share(0) && !request.by_memory()) return std::nullopt;
+  if (request.fraction() == Share(0) && !request.memory()) return std::nullopt;
   Bytes largest;
   for (const FleetNode& node : fleet_.nodes) {
     for (const FleetGpu& gpu : node.gpus) largest = std::max(largest, gpu.device.memory);
@@ -219,9 +231,8 @@ Bytes FleetView::least_memory(const model::Request& request) const {
     }
   }
   if (!smallest) return request.memory().value_or(Bytes(0));
-  Bytes all(smallest->count() * request.whole_gpus());
-  if (request.fraction() == Share(0) && !request.by_memory()) return all;
-  return all + request.memory().value_or(portion(*smallest, request.fraction()));
+  if (request.memory()) return Bytes(request.memory()->count() * request.gpus_per_member());
+  return Bytes(smallest->count() * request.whole_gpus()) + portion(*smallest, request.fraction());
 }
 
 std::vector<model::JobMember> FleetView::members_at(std::span<const place::Spot> spots,
@@ -239,7 +250,8 @@ std::vector<model::JobMember> FleetView::members_at(std::span<const place::Spot>
     };
     for (unsigned left = spot.whole; left != 0; left &= left - 1) {
       const auto device = static_cast<std::size_t>(std::countr_zero(left));
-      grant(device, node.gpus[device].device.memory, Share(Share::kWhole));
+      const Bytes all = node.gpus[device].device.memory;
+      grant(device, spec.request.memory().value_or(all), Share(Share::kWhole));
     }
     if (spot.part_device >= 0) {
       grant(static_cast<std::size_t>(spot.part_device), Bytes(spot.part_memory), Share(spot.part));
@@ -309,6 +321,7 @@ std::string FleetView::describe(const model::JobMember& member) const {
     const std::string name = gpu != nullptr ? fmt::format("gpu{}", gpu->index) : slice.gpu().str();
     pieces.push_back(slice.whole_gpu() ? name : fmt::format("{} of {}", slice.share(), name));
   }
+  if (pieces.empty()) return escape_for_terminal(member.node);
   return fmt::format("{} of {}", fmt::join(pieces, " and "), escape_for_terminal(member.node));
 }
 

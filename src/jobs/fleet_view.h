@@ -38,6 +38,9 @@ class FleetView {
   // What a job asks, with its GPUs named as placement knows them.
   [[nodiscard]] place::Request request_of(const model::JobSpec& spec) const;
 
+  // Why it could not start though every GPU were healthy and nobody held anything; nothing: it
+  // could, or no node is known.
+  [[nodiscard]] std::optional<std::string> never(const place::Request& request) const;
   // Why its part of a GPU would be too small on every GPU; nothing: it is not, or there is no GPU.
   [[nodiscard]] std::optional<std::string> too_small(const model::Request& request) const;
   // What one member takes of GPUs and their memory at least, wherever it goes.
@@ -72,6 +75,7 @@ class FleetView {
   Fleet fleet_;
   std::unique_ptr<place::Cluster> cluster_;
   std::unique_ptr<place::Placer> placer_;
+  std::unique_ptr<place::Cluster> empty_;  // the same nodes, healthy and without anybody
   std::vector<place::HoldingId> others_;
   std::set<std::string> excluded_;  // users
 };

@@ -135,7 +135,7 @@ Status Queue::restore(std::vector<model::Job> jobs, std::span<const UsageRow> us
     if (entry->job.state == JobState::kQueued) enqueue(*entry, now);
     if (!is_active(entry->job.state)) continue;
     hold(*entry);
-    idle_.begin(entry->job.id, now);
+    if (!entry->job.spec.request.no_gpu()) idle_.begin(entry->job.id, now);
     // What it used since the last row was written.
     const WallTime since = std::max(counted, entry->job.started.value_or(now));
     if (since < now) {
@@ -238,6 +238,15 @@ Status Queue::check_size(const model::JobSpec& spec, const std::string& owner) {
   if (const auto obstacle = tree_.limit_below(*queue, tree_.user(owner), least)) {
     return err(ErrorCode::kOutOfRange, "request: {}", *obstacle);
   }
+  if (spec.hold_for_capacity) return {};
+  place::Request request = fleet_.request_of(spec);
+  request.tenant = owner;
+  if (const auto never = fleet_.never(request)) {
+    return err(ErrorCode::kOutOfRange,
+               "request: it can never start: {}; ask for less, or let it wait for such a machine "
+               "with --hold-for-capacity (hold_for_capacity: true)",
+               *never);
+  }
   return {};
 }
 
@@ -301,6 +310,7 @@ void Queue::dequeue(Entry& entry) {
   }
   entry.waits = Waits::kNowhere;
   entry.reservation.reset();
+  entry.head_since.reset();
   claims_.erase(entry.job.id);
 }
 
@@ -429,7 +439,7 @@ void Queue::member_started(model::JobId job, std::uint32_t attempt, std::uint32_
   const std::size_t members = found->job.members.size();
   become(*found, JobState::kRunning, now,
          members == 1 ? "started" : fmt::format("all {} members started", members));
-  idle_.begin(job, now);
+  if (!found->job.spec.request.no_gpu()) idle_.begin(job, now);
 }
 
 void Queue::member_ended(model::JobId job, std::uint32_t attempt, std::uint32_t rank,

@@ -116,8 +116,9 @@ class Queue {
   // them, tells of each (member_moved), and the next pass starts the job.
   [[nodiscard]] Result<std::optional<std::vector<Move>>> plan_moves(model::JobId job,
                                                                     std::size_t most, WallTime now);
-  // The place that is kept for a job that waits; null where none is. Valid as long as find().
-  [[nodiscard]] const place::Reservation* reservation(model::JobId job) const;
+  // The place that is kept for a job that waits; null where none is, and where others may still
+  // pass it. Valid as long as find().
+  [[nodiscard]] const place::Reservation* reservation(model::JobId job, WallTime now) const;
   // Those who could start, in the order in which they would if each found its place.
   [[nodiscard]] std::vector<model::JobId> order() const;
   // How many that are.
@@ -149,6 +150,8 @@ class Queue {
     std::uint32_t refusals = 0;              // starts in a row that somebody else was in the way of
     std::optional<WallTime> stop_by;         // while it is stopping
     std::optional<place::Reservation> reservation;
+    // Since when it has a reservation without a time: from then on others may pass it for a while.
+    std::optional<WallTime> head_since;
   };
 
   // What jobs ask for that differ in nothing that placement looks at.
@@ -219,6 +222,8 @@ class Queue {
   void start(Entry& entry, std::span<const place::Spot> spots, WallTime now);
   void reserve_for(Entry& entry, const place::Request& request, Round& round,
                    const std::optional<place::Reservation>& before);
+  // Whether nobody may use its reservation: its start is known, or it was passed long enough.
+  [[nodiscard]] bool is_kept(const Entry& entry, WallTime now) const;
   [[nodiscard]] bool array_is_full(const Entry& entry) const;
   // Whether so many more may wait.
   [[nodiscard]] Status check_waiting(const std::string& owner, std::uint32_t more) const;
@@ -228,7 +233,7 @@ class Queue {
                                               const std::optional<QueueTree>& ahead) const;
   [[nodiscard]] std::optional<QueueTree> booked_ahead() const;
   [[nodiscard]] Held held_of(const Entry& entry, std::uint32_t members) const;
-  [[nodiscard]] Held held_at(std::span<const place::Spot> spots) const;
+  [[nodiscard]] Held held_at(const Entry& entry, std::span<const place::Spot> spots) const;
   [[nodiscard]] ShapeId shape_of(const model::Job& job);
 
   // queue_room.cc: who makes way

@@ -51,9 +51,10 @@ WaitReport Queue::explain(model::JobId job, WallTime now) { return explain(job, 
 
 WaitReport Queue::why_it_waits(model::JobId job, WallTime now) { return explain(job, now, false); }
 
-const place::Reservation* Queue::reservation(model::JobId job) const {
+const place::Reservation* Queue::reservation(model::JobId job, WallTime now) const {
   const auto found = jobs_.find(job);
-  return found == jobs_.end() || !found->second.reservation ? nullptr : &*found->second.reservation;
+  if (found == jobs_.end() || !is_kept(found->second, now)) return nullptr;
+  return &*found->second.reservation;
 }
 
 WaitReport Queue::explain(model::JobId job, WallTime now, bool guess_start) {
@@ -145,9 +146,17 @@ WaitReport Queue::why(Entry& entry, std::span<const model::JobId> line, Trial& t
     say(explanation.never.empty() ? WaitKind::kFull : WaitKind::kNever,
         place::summary(explanation));
     report.details = place::to_text(explanation, place::Detail::kLong);
+    if (report.kind == WaitKind::kNever && job.spec.hold_for_capacity) {
+      report.text += "; it is held until a machine can run it (--hold-for-capacity)";
+    } else if (entry.head_since && is_kept(entry, now)) {
+      report.text += "; GPUs that become free are kept for it";
+    } else if (entry.head_since) {
+      report.text += fmt::format("; others may pass it: GPUs that become free are kept for it {}",
+                                 about(*entry.head_since + settings_.passing - now));
+    }
     return report;
   }
-  if (const auto obstacle = tree_.obstacle(entry.queue, entry.user, held_at(spots))) {
+  if (const auto obstacle = tree_.obstacle(entry.queue, entry.user, held_at(entry, spots))) {
     say(WaitKind::kQuota, tree_.describe(*obstacle, entry.user));
     return report;
   }
@@ -156,7 +165,7 @@ WaitReport Queue::why(Entry& entry, std::span<const model::JobId> line, Trial& t
   for (const model::JobId id : line) {
     if (id == job.id) break;
     const Entry& other = jobs_.at(id);
-    if (other.reservation) ahead.reservations.push_back(*other.reservation);
+    if (is_kept(other, now)) ahead.reservations.push_back(*other.reservation);
   }
   for (const auto& [id, claim] : claims_) {
     ahead.reservations.push_back(kept_for(id, claim, now));
@@ -167,7 +176,10 @@ WaitReport Queue::why(Entry& entry, std::span<const model::JobId> line, Trial& t
   if (delayed != nullptr) {
     say(WaitKind::kReservation,
         delayed->start == place::kNever
-            ? fmt::format("{} was before it and waits for these GPUs", delayed->name)
+            ? fmt::format(
+                  "{} was before it and waits for these GPUs; it was passed as long as may be "
+                  "(queue.passing)",
+                  delayed->name)
             : fmt::format("it would delay {}, which starts {}", delayed->name,
                           about(Seconds(delayed->start - ahead.now))));
     return report;
@@ -227,7 +239,7 @@ std::optional<WallTime> Queue::guess(const Entry& entry, std::span<const model::
         placed = !spots.empty();
         if (placed) {
           if (&other == &entry) starts = time;
-          const Held held = held_at(spots);
+          const Held held = held_at(other, spots);
           tree.take(other.queue, other.user, held);
           auto holdings = place::take_all(cluster, spots, other.job.id.value());
           const auto takes = length(other);

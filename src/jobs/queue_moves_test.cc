@@ -204,13 +204,13 @@ TEST(Reservation, IsShownWhileItStands) {
   desk.submit(first);
   desk.run();
   const JobId second = desk.submit(spec(1000));
-  EXPECT_EQ(desk.queue().reservation(second), nullptr);
+  EXPECT_EQ(desk.queue().reservation(second, desk.now()), nullptr);
   desk.run();
-  ASSERT_NE(desk.queue().reservation(second), nullptr);
+  ASSERT_NE(desk.queue().reservation(second, desk.now()), nullptr);
   const auto in_a_minute =
       std::chrono::floor<Seconds>(desk.now() + Seconds(60)).time_since_epoch().count();
-  EXPECT_EQ(desk.queue().reservation(second)->start, in_a_minute);
-  EXPECT_EQ(desk.queue().reservation(JobId(9)), nullptr);
+  EXPECT_EQ(desk.queue().reservation(second, desk.now())->start, in_a_minute);
+  EXPECT_EQ(desk.queue().reservation(JobId(9), desk.now()), nullptr);
 }
 
 }  // namespace

@@ -2,8 +2,10 @@
 //
 // The jobs are tried in the order of their turn. One that its queue or user may not hold is passed
 // over. One that fits starts. The first few that do not fit get a reservation, and from then on a
-// job starts only if that delays none of them (backfill). A request that did not fit is not tried
-// again in the same pass: a pass only ever takes, so it would not fit later either.
+// job starts only if that delays none of them (backfill). Where nobody knows when the reserved one
+// starts, others may pass it for a while (Settings::passing) rather than leave GPUs idle. A request
+// that did not fit is not tried again in the same pass: a pass only ever takes, so it would not fit
+// later either.
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -104,8 +106,14 @@ place::Outlook Queue::outlook(WallTime now) const {
     const Entry& entry = jobs_.at(id);
     std::optional<WallTime> end = entry.stop_by;
     if (!end) {
+      const WallTime started = entry.job.started.value_or(now);
       const auto known = expected(entry.job.spec);
-      if (known) end = entry.job.started.value_or(now) + *known;
+      if (known) end = started + *known;
+      // A guess that has come out wrong says nothing any more.
+      if (end && *end <= now && entry.job.spec.expected) {
+        end.reset();
+        if (entry.job.spec.time_limit) end = started + *entry.job.spec.time_limit;
+      }
     }
     if (!end) continue;
     for (const place::HoldingId holding : entry.holdings) {
@@ -137,8 +145,8 @@ void Queue::start_claims(Round& round) {
       const Entry* const other = this->entry(victim);
       return other != nullptr && other->job.state == JobState::kStopping;
     });
-    const bool allowed =
-        !array_is_full(entry) && !tree_.obstacle(entry.queue, entry.user, held_at(claim.spots));
+    const bool allowed = !array_is_full(entry) &&
+                         !tree_.obstacle(entry.queue, entry.user, held_at(entry, claim.spots));
     if (allowed && place::ready(fleet_.cluster(), place)) {
       over.push_back(id);
     } else if (waits) {
@@ -153,7 +161,7 @@ void Queue::start_claims(Round& round) {
     Entry& entry = *this->entry(id);
     const place::Reservation place{"", 0, place::kNever, claim.spots};
     if (!place::ready(fleet_.cluster(), place) || array_is_full(entry) ||
-        tree_.obstacle(entry.queue, entry.user, held_at(claim.spots))) {
+        tree_.obstacle(entry.queue, entry.user, held_at(entry, claim.spots))) {
       continue;
     }
     start(entry, claim.spots, round.now);
@@ -172,14 +180,15 @@ Held Queue::held_of(const Entry& entry, std::uint32_t members) const {
   return {shape.share * members, shape.memory * members, 1};
 }
 
-Held Queue::held_at(std::span<const place::Spot> spots) const {
+Held Queue::held_at(const Entry& entry, std::span<const place::Spot> spots) const {
+  const std::optional<Bytes> limit = entry.job.spec.request.memory();
   Held held{0, 0, 1};
   for (const place::Spot& spot : spots) {
     held.share += spot.share();
     held.memory += spot.part_memory;
     const auto& gpus = fleet_.fleet().nodes[spot.node.value()].gpus;
     for (std::size_t i = 0; i < gpus.size(); ++i) {
-      if ((spot.whole >> i & 1) != 0) held.memory += gpus[i].device.memory.count();
+      if ((spot.whole >> i & 1) != 0) held.memory += limit.value_or(gpus[i].device.memory).count();
     }
   }
   return held;
@@ -194,7 +203,7 @@ std::optional<QueueTree> Queue::booked_ahead() const {
   std::set<model::JobId> gone;
   for (const auto& [id, claim] : claims_) {
     const Entry& entry = jobs_.at(id);
-    tree.take(entry.queue, entry.user, held_at(claim.spots));
+    tree.take(entry.queue, entry.user, held_at(entry, claim.spots));
     for (const model::JobId victim : claim.victims) {
       const auto other = jobs_.find(victim);
       if (other == jobs_.end() || other->second.job.state != JobState::kStopping) continue;
@@ -315,7 +324,7 @@ bool Queue::try_start(Entry& entry, Round& round) {
     if (!spots.empty()) {
       // Only now it is known how much memory its GPUs have; an elastic job can do with fewer.
       const auto too_much = [&](const QueueTree& tree) {
-        return tree.obstacle(entry.queue, entry.user, held_at(spots)).has_value();
+        return tree.obstacle(entry.queue, entry.user, held_at(entry, spots)).has_value();
       };
       while (too_much(tree_) || (round.ahead && too_much(*round.ahead))) {
         if (spots.size() == spec.least()) return false;
@@ -355,8 +364,15 @@ void Queue::reserve_for(Entry& entry, const place::Request& request, Round& roun
                     place::still_possible(fleet_.cluster(), *before);
   entry.reservation = keep ? *before : *std::move(reservation);
   entry.reservation->priority = kAboveAll;
-  round.outlook.reservations.push_back(*entry.reservation);
+  if (entry.reservation->start == place::kNever && !entry.head_since) entry.head_since = round.now;
+  if (is_kept(entry, round.now)) round.outlook.reservations.push_back(*entry.reservation);
   ++round.reserved;
+}
+
+bool Queue::is_kept(const Entry& entry, WallTime now) const {
+  if (!entry.reservation) return false;
+  return entry.reservation->start != place::kNever ||
+         (entry.head_since && now - *entry.head_since >= settings_.passing);
 }
 
 void Queue::start(Entry& entry, std::span<const place::Spot> spots, WallTime now) {

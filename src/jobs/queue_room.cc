@@ -157,7 +157,7 @@ void Queue::make_room(Entry& entry, const place::Request& request, Round& round)
   std::optional<std::vector<place::Spot>> spots;
   if (free_quota(entry, candidates, victims)) {
     spots = plan_room(entry, request, round, std::move(candidates), victims);
-    if (spots && tree_.obstacle(entry.queue, entry.user, held_at(*spots))) spots.reset();
+    if (spots && tree_.obstacle(entry.queue, entry.user, held_at(entry, *spots))) spots.reset();
   }
   // They hold what they hold until they are gone.
   for (const Entry* const victim : victims) tree_.take(victim->queue, victim->user, victim->held);

@@ -302,6 +302,73 @@ TEST(Queue, WhoIsKeptAwayFromANodeDoesNotHoldUpOthers) {
   EXPECT_EQ(started(desk.run()), std::vector<JobId>{outcast});
 }
 
+TEST(Queue, AJobWithoutAGpuRunsBesideFullOnesAndCountsAsAJob) {
+  Settings settings;
+  settings.queues = {testing::queue("a", 0, false)};
+  settings.queues[0].quota.jobs = 1;
+  settings.idle = {Seconds(10), Seconds(1)};
+  Desk desk(settings, fleet(1, 1));
+  const JobId full = desk.submit(spec(1000));
+  const JobId none = desk.submit_to("a", spec(0));
+  const JobId next = desk.submit_to("a", spec(0));
+  EXPECT_EQ(started(desk.run()), (std::vector<JobId>{none, full}));
+  EXPECT_EQ(desk.job(none).members[0].node, "node0");
+  EXPECT_TRUE(desk.job(none).members[0].slices.empty());
+  EXPECT_EQ(desk.queue().explain(next, desk.now()).kind, WaitKind::kQuota);
+  // It has no GPU that it could leave unused.
+  desk.wait(100);
+  desk.run();
+  EXPECT_EQ(desk.state(full), JobState::kStopping);
+  EXPECT_EQ(desk.state(none), JobState::kRunning);
+}
+
+TEST(Queue, ATopologyThatCannotBeHadNowIsWaitedFor) {
+  Fleet gpus = fleet(1, 4);  // 1 and 3 are linked
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    gpus.nodes[0].gpus[i].device.nvlink_island = i == 3 ? 1 : i;
+  }
+  Desk desk({}, gpus);
+  const auto pair = [] {
+    model::Request::Parts parts;
+    parts.share = Share(2000);
+    parts.topology = model::TopologyPreference::kNvlink;
+    model::JobSpec job(*model::Request::create(parts));
+    job.command = {"true"};
+    return job;
+  };
+  const JobId linked = desk.submit(pair());
+  const JobId next = desk.submit(pair());
+  EXPECT_EQ(started(desk.run()), std::vector<JobId>{linked});
+  EXPECT_EQ(desk.queue().explain(next, desk.now()).kind, WaitKind::kFull);
+  desk.end(linked);
+  EXPECT_EQ(started(desk.run()), std::vector<JobId>{next});
+}
+
+TEST(Queue, MemoryNamedWithWholeGpusIsTheLimitOnEachAndCountsAgainstTheQuota) {
+  Settings settings;
+  settings.queues = {testing::queue("a", {}, false)};
+  settings.queues[0].quota.memory = gib(50);
+  Desk desk(settings, fleet(1, 4));
+  const auto job = [](std::uint32_t thousandths, Bytes memory) {
+    model::Request::Parts parts;
+    parts.share = Share(thousandths);
+    parts.memory = memory;
+    model::JobSpec result(*model::Request::create(parts));
+    result.command = {"true"};
+    result.queue = "a";
+    return result;
+  };
+  const JobId two = desk.submit(job(2000, gib(20)));
+  const JobId more = desk.submit(job(1000, gib(20)));
+  EXPECT_EQ(started(desk.run()), std::vector<JobId>{two});
+  for (const model::Slice& slice : desk.job(two).members[0].slices) {
+    EXPECT_TRUE(slice.whole_gpu());
+    EXPECT_EQ(slice.memory(), gib(20));
+  }
+  EXPECT_EQ(desk.queue().explain(more, desk.now()).kind, WaitKind::kQuota);
+  EXPECT_FALSE(desk.queue().check(job(3000, gib(20)), "ada").has_value());
+}
+
 TEST(Queue, APartByMemoryAloneIsAsLargeAsItsMemory) {
   Settings settings;
   settings.queues = {testing::queue("a", 500, false)};
@@ -344,7 +411,9 @@ TEST(Queue, AStartThatWasRefusedIsTriedAgainAndDoesNotCount) {
 }
 
 TEST(Queue, ALargeJobIsNotStarvedBySmallOnes) {
-  Desk desk({}, fleet(1, 2));
+  Settings settings;
+  settings.passing = Seconds(0);
+  Desk desk(settings, fleet(1, 2));
   const JobId first = desk.submit(spec(1000));
   desk.run();
   const JobId large = desk.submit(spec(2000));

@@ -1,5 +1,9 @@
 // Jobs that wait: for others, after failures, for quota, for a place; and what is said about it.
 #include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include <map>
 
 #include "jobs/array.h"
 #include "jobs/queue.h"
@@ -154,6 +158,44 @@ TEST(Waiting, TheGuessLearnsFromWhatJobsTook) {
   EXPECT_EQ(desk.queue().explain(third, desk.now()).starts, desk.now() + Seconds(51));
 }
 
+TEST(Waiting, WhatCanNeverStartIsRefusedUnlessItIsHeldForCapacity) {
+  Fleet gpus = fleet(1, 2);
+  gpus.nodes[0].gpus[0].device.nvlink_island = 0;
+  gpus.nodes[0].gpus[1].device.nvlink_island = 1;
+  Desk desk({}, gpus);
+  const auto refusal = [&desk](std::uint32_t thousandths, auto ask) {
+    model::Request::Parts parts;
+    parts.share = Share(thousandths);
+    ask(parts);
+    model::JobSpec job(*model::Request::create(std::move(parts)));
+    job.command = {"true"};
+    const Status checked = desk.queue().check(job, "ada");
+    job.hold_for_capacity = true;
+    EXPECT_TRUE(desk.queue().check(job, "ada").has_value());
+    return checked ? std::string() : checked.error().message;
+  };
+  const auto says = [](const std::string& text, std::string_view piece) {
+    return text.find(piece) != std::string::npos;
+  };
+  using Parts = model::Request::Parts;
+  EXPECT_EQ(
+      refusal(5000, [](Parts&) {}),
+      "request: it can never start: no node has 5 GPUs; ask for less, or let it wait for such "
+      "a machine with --hold-for-capacity (hold_for_capacity: true)");
+  EXPECT_TRUE(
+      says(refusal(1000, [](Parts& parts) { parts.allowed_models = {"B200"}; }), "model B200"));
+  EXPECT_TRUE(says(refusal(300, [](Parts& parts) { parts.memory = gib(101); }), "101 GiB"));
+  const auto linked = [](Parts& parts) { parts.topology = model::TopologyPreference::kNvlink; };
+  EXPECT_TRUE(says(refusal(2000, linked), "in one NVLink island"));
+  EXPECT_TRUE(says(refusal(1000, [](Parts& parts) { parts.gang_size = 3; }), "2 of the 3 members"));
+  // What is there but out of use counts as there.
+  gpus.nodes[0].gpus[0].resting = "it is cordoned";
+  gpus.nodes[0].gpus[1].lost = true;
+  gpus.nodes[0].closed = "maintenance";
+  desk.set_fleet(gpus);
+  EXPECT_EQ(refusal(2000, [](Parts&) {}), "");
+}
+
 TEST(Waiting, WhatCanNeverStartIsSaid) {
   Desk desk({}, fleet(1, 2));
   const JobId id = desk.submit(spec(3000));
@@ -161,10 +203,106 @@ TEST(Waiting, WhatCanNeverStartIsSaid) {
   const WaitReport report = desk.queue().explain(id, desk.now());
   EXPECT_EQ(report.kind, WaitKind::kNever);
   EXPECT_NE(report.text.find("never"), std::string::npos);
+  EXPECT_NE(report.text.find("it is held until a machine can run it"), std::string::npos);
+}
+
+TEST(Waiting, OthersPassOneWhoseStartIsNotKnownForAWhile) {
+  Settings settings;
+  settings.passing = Seconds(600);
+  Desk desk(settings, fleet(1, 4));
+  const JobId first = desk.submit(spec(500));
+  const JobId large = desk.submit(spec(4000));
+  const JobId second = desk.submit(spec(1000));
+  EXPECT_EQ(started(desk.run()), (std::vector<JobId>{first, second}));
+  EXPECT_EQ(desk.queue().reservation(large, desk.now()), nullptr);
+  EXPECT_NE(desk.queue().explain(large, desk.now()).text.find("others may pass it"),
+            std::string::npos);
+  desk.wait(600);
+  const JobId third = desk.submit(spec(1000));
+  EXPECT_TRUE(started(desk.run()).empty());
+  EXPECT_NE(desk.queue().reservation(large, desk.now()), nullptr);
+  const WaitReport report = desk.queue().explain(third, desk.now());
+  EXPECT_EQ(report.kind, WaitKind::kReservation);
+  EXPECT_NE(report.text.find("queue.passing"), std::string::npos) << report.text;
+  EXPECT_NE(desk.queue().explain(large, desk.now()).text.find("are kept for it"),
+            std::string::npos);
+  desk.end(first);
+  desk.end(second);
+  EXPECT_EQ(started(desk.run()), std::vector<JobId>{large});
+}
+
+TEST(Waiting, AKnownStartIsKeptFromTheBeginning) {
+  Desk desk({}, fleet(1, 4));
+  model::JobSpec limited = spec(1000);
+  limited.time_limit = Seconds(100);
+  const JobId first = desk.submit(limited);
+  const JobId large = desk.submit(spec(4000));
+  const JobId unknown = desk.submit(spec(1000));
+  EXPECT_EQ(started(desk.run()), std::vector<JobId>{first});
+  EXPECT_NE(desk.queue().reservation(large, desk.now()), nullptr);
+  EXPECT_EQ(desk.queue().explain(unknown, desk.now()).kind, WaitKind::kReservation);
+}
+
+// A guess of how long a job takes that has come out wrong keeps no GPU idle.
+TEST(Waiting, AnOverdueGuessSaysNothingAboutTheStart) {
+  Desk desk({}, fleet(1, 4));
+  model::JobSpec guessed = spec(1000);
+  guessed.expected = Seconds(100);
+  const JobId first = desk.submit(guessed);
+  const JobId large = desk.submit(spec(4000));
+  const JobId small = desk.submit(spec(1000));
+  EXPECT_EQ(started(desk.run()), std::vector<JobId>{first});
+  desk.wait(101);
+  EXPECT_EQ(started(desk.run()), std::vector<JobId>{small});
+  EXPECT_EQ(desk.state(large), JobState::kQueued);
+}
+
+// Small jobs come all the time and nobody knows how long they take. Before the bound no GPU idles
+// for the large one; after it the large one waits only for those who run.
+RC_GTEST_PROP(PassingProperty, TheLargeJobWaitsForTheBoundAndForThoseWhoRun, ()) {
+  const auto passing = *rc::gen::inRange<std::int64_t>(0, 300);
+  const auto longest = *rc::gen::inRange<std::int64_t>(1, 100);
+  Settings settings;
+  settings.passing = Seconds(passing);
+  Desk desk(settings, fleet(1, 4));
+  std::map<JobId, std::int64_t> ends;
+  const auto pass = [&](std::int64_t second) {
+    for (const JobId id : started(desk.run())) {
+      ends[id] = second + *rc::gen::inRange<std::int64_t>(1, longest + 1);
+    }
+  };
+  desk.submit(spec(1000));
+  pass(0);
+  const JobId large = desk.submit(spec(4000));
+  std::vector<JobId> smalls;
+  std::int64_t second = 0;
+  for (; desk.state(large) == JobState::kQueued; ++second, desk.wait(1)) {
+    RC_ASSERT(second <= passing + longest + 1);
+    for (auto it = ends.begin(); it != ends.end();) {
+      if (it->second > second) {
+        ++it;
+        continue;
+      }
+      desk.end(it->first);
+      it = ends.erase(it);
+    }
+    if (*rc::gen::inRange(0, 3) != 0) {
+      smalls.push_back(
+          desk.submit(spec(*rc::gen::elementOf(std::vector<std::uint32_t>{300, 1000})), "bob"));
+    }
+    pass(second);
+    for (const JobId id : smalls) {
+      if (desk.state(id) != JobState::kQueued) continue;
+      const bool held_back = desk.queue().explain(id, desk.now()).kind == WaitKind::kReservation;
+      RC_ASSERT(!held_back || second >= passing);
+    }
+  }
 }
 
 TEST(Waiting, BehindAReservationIsSaid) {
-  Desk desk({}, fleet(1, 2));
+  Settings settings;
+  settings.passing = Seconds(0);
+  Desk desk(settings, fleet(1, 2));
   desk.submit(spec(1000));
   desk.run();
   model::JobSpec large = spec(2000);
@@ -174,7 +312,9 @@ TEST(Waiting, BehindAReservationIsSaid) {
   desk.run();
   const WaitReport report = desk.queue().explain(small, desk.now());
   EXPECT_EQ(report.kind, WaitKind::kReservation);
-  EXPECT_EQ(report.text, "large (2) was before it and waits for these GPUs");
+  EXPECT_EQ(report.text,
+            "large (2) was before it and waits for these GPUs; it was passed as long as may be "
+            "(queue.passing)");
 }
 
 TEST(Waiting, SuspendedRunningAndUnknownAreToldApart) {

@@ -64,6 +64,10 @@ Status check(const Settings& settings) {
     return err(ErrorCode::kOutOfRange, "half_life: {} s is outside of {} s to {} s",
                settings.half_life.count(), kShortestHalfLife.count(), kLongestTime.count());
   }
+  if (settings.passing < Seconds(0) || settings.passing > kLongestTime) {
+    return err(ErrorCode::kOutOfRange, "passing: {} s is outside of 0 s to {} s",
+               settings.passing.count(), kLongestTime.count());
+  }
   DIVVY_CHECK_OK(with_context(place::make_policy(settings.policy), "policy"));
   return check_idle("idle", settings.idle);
 }

@@ -62,7 +62,10 @@ struct Settings {
   Seconds half_life{std::chrono::days(1)};  // of what was used in the past, for the fair share
   bool preemption = true;                   // also for queues that want their quota back
   std::uint32_t reservations = 4;           // jobs that wait for a place and whose place is kept
-  std::uint32_t tries = 100;                // different requests that do not fit, in one pass
+  // Jobs behind one whose start is not known may pass it for so long; then GPUs that become free
+  // are kept for it.
+  Seconds passing{std::chrono::minutes(10)};
+  std::uint32_t tries = 100;  // different requests that do not fit, in one pass
   // Jobs that wait, each task of an array counted, in all and of one user; 0: any number.
   std::uint32_t most_waiting = 0;
   std::uint32_t most_waiting_of_user = 0;

@@ -96,6 +96,26 @@ Refusal take(const json::value& value, Closeness& into) {
   return take_word(value, into, parse_closeness);
 }
 
+// 64, "unlimited" or, as ulimit and podman know it, -1.
+Refusal take_ulimit(const json::value& value, std::uint64_t& into) {
+  const bool text = value.is_string() && value.as_string() == "unlimited";
+  if (text || (value.is_int64() && value.as_int64() == -1)) {
+    into = Ulimit::kUnlimited;
+    return {};
+  }
+  if (take_number(value, into)) return "this has to be a whole number or \"unlimited\"";
+  return {};
+}
+Refusal take(const json::value& value, Ulimit& into) {
+  const Refusal refusal = take_ulimit(value, into.soft);
+  into.hard = into.soft;
+  return refusal;
+}
+
+json::value ulimit_value(std::uint64_t limit) {
+  return limit == Ulimit::kUnlimited ? json::value("unlimited") : json::value(limit);
+}
+
 std::string named(std::string_view name) { return escape_for_terminal(name.substr(0, 100)); }
 
 // An object whose fields are read one after the other. The first thing that is wrong stays, and
@@ -238,18 +258,17 @@ Result<Request> read_request(Fields& fields) {
     fields.refuse("gpu", "it is missing: how much of a GPU, like 0.3?");
   }
   fields.read("gpu", parts.share);
-  if (fields.has("gpu") && parts.share == Share(0)) {
-    fields.refuse("gpu", "0 GPUs are nothing; the smallest is 0.001");
-  }
   fields.read("gpu_memory", parts.memory);
+  if (fields.has("gpu") && parts.share == Share(0) && parts.memory) {
+    fields.refuse("gpu_memory", "a job with gpu 0 has no GPU memory; leave one of them out");
+  }
   fields.read("cap", cap);
   fields.read("models", parts.allowed_models);
   fields.read("models_denied", parts.denied_models);
   fields.read("topology", parts.topology);
   fields.read("members", parts.gang_size);
   parts.kind = cap ? ShareKind::kCap : ShareKind::kGuarantee;
-  const std::string_view field = parts.share == Share(0)                        ? "gpu"
-                                 : parts.memory == Bytes(0)                     ? "gpu_memory"
+  const std::string_view field = parts.memory == Bytes(0)                       ? "gpu_memory"
                                  : parts.gang_size - 1 >= Request::kMaxGangSize ? "members"
                                                                                 : "models";
   return with_context(Request::create(std::move(parts)), field);
@@ -283,14 +302,16 @@ void read_limits(Fields& fields, MemberLimits& limits) {
   fields.read_map("ulimits",
                   [&](const std::string& name, const json::value& item, const std::string& place) {
                     Ulimit& limit = limits.ulimits[name];
-                    if (item.is_number()) {
-                      if (Refusal refusal = take(item, limit.soft)) fields.refuse(place, *refusal);
-                      limit.hard = limit.soft;
+                    if (!item.is_object()) {
+                      if (Refusal refusal = take(item, limit)) fields.refuse(place, *refusal);
                       return;
                     }
                     fields.inside(item, place, [&](Fields& inside) {
-                      inside.read("soft", limit.soft);
-                      inside.read("hard", limit.hard);
+                      Ulimit soft;
+                      Ulimit hard;
+                      inside.read("soft", soft);
+                      inside.read("hard", hard);
+                      limit = {soft.soft, hard.hard};
                     });
                   });
 }
@@ -365,6 +386,7 @@ void read_rest(Fields& fields, JobSpec& spec) {
     inside.read("longest_pause", spec.retry.longest_pause);
   });
   fields.read("labels", spec.labels);
+  fields.read("hold_for_capacity", spec.hold_for_capacity);
 }
 
 template <typename T>
@@ -413,7 +435,8 @@ json::value text_or_null(std::optional<Seconds> value) {
 json::object limits_document(const MemberLimits& limits) {
   json::object ulimits;
   for (const auto& [name, limit] : limits.ulimits) {
-    ulimits[name] = json::object{{"soft", limit.soft}, {"hard", limit.hard}};
+    ulimits[name] =
+        json::object{{"soft", ulimit_value(limit.soft)}, {"hard", ulimit_value(limit.hard)}};
   }
   return {{"cpu_milli", number_or_null(limits.cpu_milli)},
           {"ram", text_or_null(limits.ram)},
@@ -492,7 +515,8 @@ std::string write_job_spec(const JobSpec& spec) {
       {"retry", json::object{{"most", spec.retry.most},
                              {"pause", seconds_text(spec.retry.pause)},
                              {"longest_pause", seconds_text(spec.retry.longest_pause)}}},
-      {"labels", map_of(spec.labels)}});
+      {"labels", map_of(spec.labels)},
+      {"hold_for_capacity", spec.hold_for_capacity}});
 }
 
 Result<JobSpec> read_job_spec(std::string_view text) {

@@ -86,7 +86,28 @@ TEST(JobDocument, AGpuCanBeAskedByItsMemoryAlone) {
   EXPECT_EQ(spec->request.gpus_per_member(), 1U);
   EXPECT_EQ(read_job_spec(write_job_spec(*spec)), *spec);
   EXPECT_EQ(refusal(R"({"gpu": 0, "gpu_memory": "10GiB"})"),
-            "gpu: 0 GPUs are nothing; the smallest is 0.001");
+            "gpu_memory: a job with gpu 0 has no GPU memory; leave one of them out");
+}
+
+TEST(JobDocument, AJobCanDoWithoutAGpu) {
+  const auto spec = read_job_spec(R"({"gpu": 0, "hold_for_capacity": true})");
+  ASSERT_TRUE(spec.has_value()) << spec.error().message;
+  EXPECT_TRUE(spec->request.no_gpu());
+  EXPECT_TRUE(spec->hold_for_capacity);
+  EXPECT_EQ(read_job_spec(write_job_spec(*spec)), *spec);
+}
+
+TEST(JobDocument, ALimitCanBeUnlimited) {
+  const auto spec = read_job_spec(
+      R"({"gpu":1,"limits":{"ulimits":{"memlock":-1,"core":"unlimited","nofile":{"soft":64,"hard":-1}}}})");
+  ASSERT_TRUE(spec.has_value()) << spec.error().message;
+  const auto& ulimits = spec->limits.ulimits;
+  EXPECT_EQ(ulimits.at("memlock"), (Ulimit{Ulimit::kUnlimited, Ulimit::kUnlimited}));
+  EXPECT_EQ(ulimits.at("core"), ulimits.at("memlock"));
+  EXPECT_EQ(ulimits.at("nofile"), (Ulimit{64, Ulimit::kUnlimited}));
+  EXPECT_EQ(read_job_spec(write_job_spec(*spec)), *spec);
+  EXPECT_EQ(refusal(R"({"gpu":1,"limits":{"ulimits":{"memlock":-2}}})"),
+            "limits.ulimits.memlock: this has to be a whole number or \"unlimited\"");
 }
 
 TEST(JobDocument, WhereIsReadFieldByField) {
@@ -119,7 +140,6 @@ TEST(JobDocument, EveryRefusalNamesTheField) {
   EXPECT_EQ(refusal("[]"), "this has to be an object with named fields");
   EXPECT_TRUE(refusal("{").starts_with("this is not JSON")) << refusal("{");
   EXPECT_TRUE(refusal("{}").starts_with("gpu: it is missing"));
-  EXPECT_TRUE(refusal(R"({"gpu":0})").starts_with("gpu: "));
   EXPECT_TRUE(refusal(R"({"gpu":true})").starts_with("gpu: "));
   EXPECT_TRUE(refusal(R"({"gpu":"x"})").starts_with("gpu: "));
   EXPECT_TRUE(refusal(R"({"gpu":1,"gpu_memory":0})").starts_with("gpu_memory: "));

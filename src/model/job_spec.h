@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -28,6 +29,8 @@ enum class JobClass { kBatch, kLatency };
 
 // A soft and a hard limit, as setrlimit knows them.
 struct Ulimit {
+  static constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
+
   std::uint64_t soft = 0;
   std::uint64_t hard = 0;
   friend bool operator==(const Ulimit&, const Ulimit&) = default;
@@ -129,6 +132,8 @@ struct JobSpec {
   std::vector<Dependency> after;
   RetryPolicy retry;
   std::map<std::string, std::string> labels;
+  // Waits also for GPUs that are not there; otherwise what cannot ever start is refused.
+  bool hold_for_capacity = false;
 
   [[nodiscard]] std::uint32_t members() const { return request.gang_size(); }
   [[nodiscard]] std::uint32_t least() const {

@@ -97,7 +97,10 @@ void add_limits(const model::MemberLimits& limits, Words& words) {
   if (limits.pids) add(words, {"--pids-limit", fmt::to_string(*limits.pids)});
   if (limits.shm) add(words, {"--shm-size", fmt::format("{}b", limits.shm->count())});
   for (const auto& [name, limit] : limits.ulimits) {
-    add(words, {"--ulimit", fmt::format("{}={}:{}", name, limit.soft, limit.hard)});
+    const auto word = [](std::uint64_t value) {
+      return value == model::Ulimit::kUnlimited ? "-1" : fmt::format("{}", value);
+    };
+    add(words, {"--ulimit", fmt::format("{}={}:{}", name, word(limit.soft), word(limit.hard))});
   }
 }
 

@@ -26,11 +26,11 @@ constexpr TextLimits kLimits{.file_bytes = std::uint64_t{16} << 20,
 
 constexpr std::size_t kMostQueues = 1'000;
 
-constexpr std::array<std::string_view, 26> kFirstWords{
+constexpr std::array<std::string_view, 27> kFirstWords{
     "policy",  "reservations", "preemption", "half-life", "queue",  "user",     "node",
     "nodes",   "exclude",      "at",         "submit",    "finish", "fail",     "cancel",
     "suspend", "resume",       "lose",       "return",    "cordon", "uncordon", "unhealthy",
-    "healthy", "priority",     "defrag",     "expect",    "wait"};
+    "healthy", "priority",     "defrag",     "expect",    "wait",   "passing"};
 
 // "0-3/4-7": which GPUs are together, as a group number for each.
 Result<std::vector<std::optional<std::uint32_t>>> parse_groups(const ScenarioLine& line,
@@ -123,7 +123,7 @@ Status Parser::take(std::string_view text) {
 
 Status Parser::read(ScenarioLine& line, const std::string& first) {
   if (first == "policy" || first == "reservations" || first == "preemption" ||
-      first == "half-life" || first == "queue" || first == "user") {
+      first == "half-life" || first == "passing" || first == "queue" || first == "user") {
     return read_settings(line, first);
   }
   if (first == "node" || first == "nodes") return read_nodes(line, first == "nodes");
@@ -166,6 +166,10 @@ Status Parser::read_settings(ScenarioLine& line, const std::string& first) {
     DIVVY_TRY(typed, line.word("the time"));
     DIVVY_TRY(time, line.time(typed));
     settings.half_life = jobs::Seconds(time);
+  } else if (first == "passing") {
+    DIVVY_TRY(typed, line.word("the time"));
+    DIVVY_TRY(time, line.time(typed));
+    settings.passing = jobs::Seconds(time);
   } else if (settings.queues.size() + settings.users.size() == kMostQueues) {
     return line.wrong("there are more than {} queues and users; take fewer", kMostQueues);
   } else if (first == "queue") {

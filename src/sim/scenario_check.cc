@@ -135,7 +135,7 @@ class OfJob {
 
   [[nodiscard]] Checked check_reserved() {
     const place::Reservation* const reservation =
-        world_.queue().reservation(ScenarioWorld::id_of(index_));
+        world_.queue().reservation(ScenarioWorld::id_of(index_), world_.wall());
     if (reservation == nullptr) return failed(how_it_is() + ", without a reservation");
     const place::Instant start = reservation->start;
     const std::string where = world_.describe(reservation->spots);

@@ -136,6 +136,8 @@ Result<Submit> read_submit(ScenarioLine& line, const std::string& name, const Su
   model::JobSpec& spec = submit.spec;
   spec.name = name;
   spec.command = {"scenario"};  // Every job has one; this one is never run.
+  // What never fits waits and says why: that is what a scenario can look at.
+  spec.hold_for_capacity = true;
   DIVVY_TRY(cpus, line.cpu_option("cpus"));
   spec.limits.cpu_milli = cpus;
   DIVVY_TRY(ram, line.bytes_option("ram"));
