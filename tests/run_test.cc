@@ -90,7 +90,7 @@ TEST_F(Run, TheProgramSeesTheMemoryThatWasAskedOfAWholeGpuAndOfAPart) {
   ASSERT_EQ(divvy({"slice", "create", "whole", "--gpu", "1", "--gpu-mem", "10GiB"}).status, 0);
   ASSERT_EQ(divvy({"slice", "create", "part", "--gpu-mem", "14GiB"}).status, 0);
   for (const auto& [name, share, gib] :
-       {std::tuple("whole", 1000, 10), std::tuple("part", 100, 14)}) {
+       {std::tuple("whole", 1000, 10), std::tuple("part", 101, 14)}) {
     const json::object held = ask("GET", "/v1/tenants/" + std::string(name)).body;
     const json::value& slice = held.at("slices").at(0);
     EXPECT_EQ(slice.at("shareThousandths").to_number<int>(), share);
