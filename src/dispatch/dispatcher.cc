@@ -24,6 +24,8 @@ using namespace std::chrono_literals;
 constexpr int kLookMs = 1000;
 // So many times the length of a pass are for everybody else.
 constexpr int kRest = 4;
+// Ends that block at the same time; most take no time.
+constexpr unsigned kMostEnds = 32;
 // So long a question waits for the disk.
 constexpr auto kDiskPatience = 2s;
 
@@ -69,7 +71,7 @@ Dispatcher::Dispatcher(Parts parts)
     : parts_(std::move(parts)),
       bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       counted_(parts_.clock.wall_now()),
-      tasks_(std::make_unique<JobTasks>(parts_.starters)) {}
+      tasks_(std::make_unique<JobTasks>(parts_.starters, kMostEnds)) {}
 
 Result<std::unique_ptr<Dispatcher>> Dispatcher::create(Parts parts) {
   std::unique_ptr<Dispatcher> made(new Dispatcher(std::move(parts)));
@@ -121,7 +123,10 @@ int Dispatcher::patience_ms() {
     return static_cast<int>(
         std::max<std::int64_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count(), 0));
   }
-  if (!unwritten_.empty() || !ended_.empty() || !untold_.empty()) return kLookMs;
+  if (!unwritten_.empty() || !ended_.empty() || !untold_.empty() || !deferred_.empty() ||
+      !strays_.empty() || !doubtful_.empty()) {
+    return kLookMs;
+  }
   const WallTime now = parts_.clock.wall_now();
   const auto next = queue_->next_pass(now);
   const auto until = next ? std::max<Duration>(*next - now, Duration(0)) : Duration(1h);
@@ -271,18 +276,41 @@ void Dispatcher::on_events(std::function<void()> call) {
   on_events_ = std::move(call);
 }
 
+std::size_t Dispatcher::entries_kept() {
+  const std::lock_guard lock(mutex_);
+  return unwritten_.size() + steps_told_.size() + decided_.size() + ended_.size() +
+         releasing_.size() + released_.size() + deferred_.size() + strays_.size() +
+         refused_.size() + doubtful_.size() + untold_.size() + books_.size() + unbooked_.size();
+}
+
 // --- The round ---
 
 void Dispatcher::step() {
-  std::unique_lock lock(mutex_);
-  hear_members();
-  release_ended();
+  // Whoever is asked here may block, so the lock is not held.
+  const std::vector<run::MemberReport> reports = parts_.runtime.changes();
   const WallTime now = parts_.clock.wall_now();
-  count_use(now);
-  decide(now);
+  bool counts = false;
+  {
+    const std::lock_guard lock(mutex_);
+    counts = count_due(now);
+  }
+  std::vector<MemberActivity> activity;
+  if (counts) activity = parts_.machine.activity();
+  std::optional<jobs::Fleet> fleet;
+  if (may_pass()) fleet = parts_.machine.fleet();
+
+  std::unique_lock lock(mutex_);
+  hear_members(reports);
+  tell_released();
+  release_ended();
+  if (counts) count_use(now, activity);
+  if (fleet) decide(now, *fleet);
+  end_strays(now);
+  look_at_doubtful(now);
+  stop_again(now);
   if (!write(lock)) return;
   for (const jobs::Decision& decision : std::exchange(decided_, {})) act(decision);
-  stop_again(now);
+  start_deferred(now);
 }
 
 // A member that was not told (its shepherd was too busy to answer) holds its GPU until it is.
@@ -292,7 +320,7 @@ void Dispatcher::stop_again(WallTime now) {
       ++it;
       continue;
     }
-    tasks_->add(it->first, [this, job = it->first, order = it->second] {
+    tasks_->add(it->first, JobTasks::Kind::kEnd, [this, job = it->first, order = it->second] {
       this->stop(job, order.attempt, order.grace);
     });
     it = untold_.erase(it);
@@ -301,21 +329,28 @@ void Dispatcher::stop_again(WallTime now) {
 
 // A pass through a long line takes milliseconds, in which nobody else gets at the queue. So after
 // one there is a pause of a few times its length, and whatever comes meanwhile shares the next one.
-void Dispatcher::decide(WallTime now) {
+bool Dispatcher::may_pass() {
+  const std::lock_guard lock(mutex_);
+  pass_due_ = parts_.drive == Drive::kThread && std::chrono::steady_clock::now() < rested_;
+  return !pass_due_;
+}
+
+void Dispatcher::decide(WallTime now, const jobs::Fleet& fleet) {
   const auto begin = std::chrono::steady_clock::now();
-  if (parts_.drive == Drive::kThread && begin < rested_) {
-    pass_due_ = true;
-    return;
+  if (const Status known = queue_->set_fleet(fleet); !known) {
+    log_error("GPUs not usable by the queue", {{"reason", known.error().message}});
   }
-  look_at_machine();
   for (jobs::Decision& decision : queue_->pass(now)) decided_.push_back(std::move(decision));
-  pass_due_ = false;
   const auto end = std::chrono::steady_clock::now();
   rested_ = end + std::min<std::chrono::steady_clock::duration>(kRest * (end - begin), 200ms);
 }
 
-void Dispatcher::hear_members() {
-  for (const run::MemberReport& report : parts_.runtime.changes()) {
+void Dispatcher::hear_members(const std::vector<run::MemberReport>& reports) {
+  for (const run::MemberReport& report : reports) {
+    if (const auto stray = strays_.find(report.key); stray != strays_.end()) {
+      stray->second.due = {};
+      continue;
+    }
     const bool never_ran = report.phase == run::MemberPhase::kLost && !report.begun;
     if (report.end && !never_ran) ended_.emplace(report.key, *report.end);
   }
@@ -323,24 +358,35 @@ void Dispatcher::hear_members() {
 
 // The queue hears of an end when the slice is free: it would give it to somebody at once.
 void Dispatcher::release_ended() {
-  for (auto next = ended_.begin(); next != ended_.end();) {
-    const auto& [key, end] = *next;
-    if (const Status released = parts_.machine.release(key); !released) {
-      log_warning("slice not released yet",
-                  {{"member", to_string(key)}, {"reason", released.error().message}});
-      ++next;
-      continue;
-    }
-    const WallTime now = parts_.clock.wall_now();
-    if (const model::Job* job = queue_->find(key.job)) book(*job, now);
-    queue_->member_ended(key.job, key.attempt, key.rank, end, now);
-    next = ended_.erase(next);
+  for (const auto& [key, end] : ended_) {
+    // What is left of a stray of the same name still uses the slice.
+    if (strays_.contains(key) || !releasing_.insert(key).second) continue;
+    tasks_->add(key.job, JobTasks::Kind::kEnd, [this, key = key] { release(key); });
   }
 }
 
-void Dispatcher::look_at_machine() {
-  if (const Status known = queue_->set_fleet(parts_.machine.fleet()); !known) {
-    log_error("GPUs not usable by the queue", {{"reason", known.error().message}});
+void Dispatcher::release(const run::MemberKey& key) {
+  const Status released = parts_.machine.release(key);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!released) {
+      log_warning("slice not released yet",
+                  {{"member", to_string(key)}, {"reason", released.error().message}});
+      releasing_.erase(key);
+      return;  // The next round tries again.
+    }
+    released_.push_back(key);
+  }
+  wake();
+}
+
+void Dispatcher::tell_released() {
+  for (const run::MemberKey& key : std::exchange(released_, {})) {
+    releasing_.erase(key);
+    const auto ended = ended_.extract(key);
+    const WallTime now = parts_.clock.wall_now();
+    if (const model::Job* job = queue_->find(key.job)) book(*job, now);
+    queue_->member_ended(key.job, key.attempt, key.rank, ended.mapped(), now);
   }
 }
 
@@ -420,10 +466,9 @@ void Dispatcher::act(const jobs::Decision& decision) {
     const model::Job* job = queue_->find(start->job);
     if (job == nullptr || job->attempt != start->attempt) return;
     books_[job->id] = {parts_.clock.wall_now(), 0};
-    tasks_->add(job->id,
-                [this, copy = *job, members = start->members] { this->start(copy, members); });
+    deferred_.insert_or_assign(job->id, DeferredStart{*job, start->members, {}});
   } else if (const auto* stop = std::get_if<jobs::Stop>(&decision)) {
-    tasks_->add(stop->job,
+    tasks_->add(stop->job, JobTasks::Kind::kEnd,
                 [this, order = *stop] { this->stop(order.job, order.attempt, order.grace); });
   } else if (const auto* warn = std::get_if<jobs::Warn>(&decision)) {
     log_info("job holds a GPU and does not use it",

@@ -10,7 +10,8 @@
 // started twice.
 //
 // The methods may be called from any thread. One thread of its own drives the queue; a few more
-// start and end members (job_tasks.h).
+// start and end members (job_tasks.h). The lock is never held over the runtime, the machine or the
+// store, which may block: a member that is stuck keeps nobody from submitting, asking or starting.
 #pragma once
 
 #include <condition_variable>
@@ -106,6 +107,8 @@ class Dispatcher {
 
   // One round: hears what happened, decides, writes down, acts. With Drive::kCaller only.
   void step();
+  // For tests: how many entries its tables have.
+  [[nodiscard]] std::size_t entries_kept();
   // For tests: until what was decided is done.
   void wait_for_tasks() { tasks_->wait_until_idle(); }
 
@@ -118,10 +121,13 @@ class Dispatcher {
   void wake();
   [[nodiscard]] int patience_ms();
   [[nodiscard]] Status change(const Change& change);
-  void decide(WallTime now);
-  void hear_members();
+  [[nodiscard]] bool may_pass();
+  void decide(WallTime now, const jobs::Fleet& fleet);
+  void hear_members(const std::vector<run::MemberReport>& reports);
+  // A task for each member that has ended; then the queue hears of it.
   void release_ended();
-  void look_at_machine();
+  void release(const run::MemberKey& key);
+  void tell_released();
   void stop_again(WallTime now);
   // Everything that changed and was decided since the last time; without the lock while it waits
   // for the disk.
@@ -130,23 +136,46 @@ class Dispatcher {
   void tell(store::EventRow event);
 
   // start_work.cc: what the starters do
-  void start(const model::Job& job, std::vector<model::JobMember> members);
+  struct DeferredStart {
+    model::Job job;
+    std::vector<model::JobMember> members;
+    WallTime due;
+  };
+  void start_deferred(WallTime now);
+  void start(const DeferredStart& wanted);
+  // No member of it was started, or those that were are ended first.
+  void refuse_start(const model::Job& job, const Error& why,
+                    const std::vector<run::MemberKey>& living);
+  void tell_refused(model::JobId job, std::uint32_t attempt, const Error& why);
   // What there is of it, unless that is nothing but the beginning of a start.
-  [[nodiscard]] std::optional<run::MemberReport> find_started(const run::MemberKey& key);
+  [[nodiscard]] Result<std::optional<run::MemberReport>> find_started(const run::MemberKey& key);
   void start_member(const model::Job& job, const model::JobMember& member, const Account& account,
                     const MemberSlice& slice);
   void stop(model::JobId job, std::uint32_t attempt, model::Seconds grace);
 
   // recovery.cc
   [[nodiscard]] Status recover();
-  [[nodiscard]] Status clear(const run::MemberKey& key);
+  void find_again(const model::Job& job, const std::map<run::MemberKey, run::MemberReport>& members,
+                  WallTime now);
+  void look_at_doubtful(WallTime now);
+  void look_at(const run::MemberKey& key);
+
+  // strays.cc: members that no attempt of a job waits for
+  enum class Folder { kKeep, kRemove };
+  void add_stray(const run::MemberKey& key, Folder folder);
+  [[nodiscard]] bool has_strays(model::JobId job) const;
+  void end_strays(WallTime now);
+  void end_stray(const run::MemberKey& key, Folder folder);
+  // Success: nothing of it is left.
+  [[nodiscard]] Status try_to_end(const run::MemberKey& key, Folder folder);
 
   // use_book.cc: what was held and used
   struct Held {
     WallTime since;   // until then it is in the books
     double used = 0;  // since then, thousandths of a GPU times seconds
   };
-  void count_use(WallTime now);
+  [[nodiscard]] bool count_due(WallTime now) const;
+  void count_use(WallTime now, const std::vector<MemberActivity>& activities);
   void book(const model::Job& job, WallTime now);
 
   Parts parts_;
@@ -161,7 +190,25 @@ class Dispatcher {
   std::set<model::JobId> in_writing_;                 // just now, without the lock
   std::map<model::JobId, std::size_t> steps_told_;    // of its history, as events
   std::vector<jobs::Decision> decided_;               // and not written, or not begun
-  std::map<run::MemberKey, model::MemberEnd> ended_;  // whose slice is not free yet
+  std::map<run::MemberKey, model::MemberEnd> ended_;  // and the queue does not know yet
+  std::set<run::MemberKey> releasing_;                // of those: a task gives the slice back
+  std::vector<run::MemberKey> released_;              // of those: the slice is free
+  // Jobs that are to start: as soon as no stray of the job is left, and not before they are due.
+  std::map<model::JobId, DeferredStart> deferred_;
+  // Members that are ended, again and again until nothing of them is left.
+  struct Stray {
+    Folder folder = Folder::kKeep;
+    bool busy = false;  // a task is at it
+    WallTime due;       // not before
+  };
+  std::map<run::MemberKey, Stray> strays_;
+  // Starts that were refused while members of the attempt lived, which are strays now.
+  struct RefusedStart {
+    std::uint32_t attempt;
+    Error why;
+  };
+  std::map<model::JobId, RefusedStart> refused_;
+  std::map<run::MemberKey, WallTime> doubtful_;  // could not be looked at; when to try again
   struct Order {
     std::uint32_t attempt;
     model::Seconds grace;

@@ -96,6 +96,108 @@ TEST(Dispatcher, AMemberThatCouldNotBeToldToEndIsToldAgain) {
   EXPECT_TRUE(house.machine.held().empty());
 }
 
+TEST(Dispatcher, AMemberThatCouldNotBeLookedAtIsToldToEndLater) {
+  House house;
+  const model::JobId job = house.submit(300);
+  house.settle();
+  ASSERT_TRUE(house.dispatcher->cancel(job, "ada").has_value());
+  house.runtime.fail_finds = 1;
+  house.settle();
+  EXPECT_EQ(house.stored(job).state, JobState::kStopping);
+  EXPECT_TRUE(house.runtime.stopped.empty());
+  house.clock.advance(std::chrono::seconds(6));
+  house.settle();
+  EXPECT_EQ(house.stored(job).state, JobState::kCancelled);
+  EXPECT_TRUE(house.machine.held().empty());
+}
+
+TEST(Dispatcher, AMemberThatCannotBeLookedAtIsNotStartedTwice) {
+  House house;
+  house.runtime.fail_finds = 1;
+  const model::JobId job = house.submit(300);
+  house.settle();
+  EXPECT_EQ(house.stored(job).state, JobState::kStarting);
+  EXPECT_TRUE(house.runtime.started.empty());
+  house.clock.advance(std::chrono::seconds(2));
+  house.settle();
+  EXPECT_EQ(house.stored(job).state, JobState::kRunning);
+  EXPECT_EQ(house.runtime.started.size(), 1U);
+}
+
+// A release waits for the ledger's fsync, and for as long as the disk likes.
+TEST(Dispatcher, AnswersAndStartsWhileAReleaseBlocks) {
+  House house(Dispatcher::Drive::kThread);
+  const model::JobId stuck = house.submit(300);
+  house.await_state(stuck, JobState::kRunning);
+  house.machine.releases.block({stuck, 1, 0});
+  house.runtime.end({stuck, 1, 0}, 0);
+  house.machine.releases.await_blocked(1);
+
+  const model::JobId other = house.submit(300);
+  house.await_state(other, JobState::kRunning);
+  EXPECT_EQ(house.dispatcher->find(stuck)->state, JobState::kRunning) << "its slice is not free";
+  EXPECT_FALSE(house.dispatcher->queues().empty());
+  ASSERT_TRUE(house.dispatcher->cancel(other, "ada").has_value());
+  house.await_state(other, JobState::kCancelled);
+
+  house.machine.releases.let_go();
+  house.await_state(stuck, JobState::kSucceeded);
+}
+
+TEST(Dispatcher, AnswersAndStartsWhileStopsBlock) {
+  House house(Dispatcher::Drive::kThread);
+  std::vector<model::JobId> stuck;
+  for (int i = 0; i < 4; ++i) stuck.push_back(house.submit(100));
+  for (const model::JobId job : stuck) {
+    house.await_state(job, JobState::kRunning);
+    house.runtime.stops.block({job, 1, 0});
+    ASSERT_TRUE(house.dispatcher->cancel(job, "ada").has_value());
+  }
+  house.runtime.stops.await_blocked(stuck.size());
+
+  const model::JobId other = house.submit(100);
+  house.await_state(other, JobState::kRunning);
+  house.runtime.end({other, 1, 0}, 0);
+  house.await_state(other, JobState::kSucceeded);
+
+  house.runtime.stops.let_go();
+  for (const model::JobId job : stuck) house.await_state(job, JobState::kCancelled);
+}
+
+TEST(Dispatcher, TakesJobsWhileTheRuntimeIsAskedWhatChanged) {
+  House house(Dispatcher::Drive::kThread);
+  house.runtime.looks.block({});
+  const model::JobId first = house.submit(300);  // wakes it
+  house.runtime.looks.await_blocked(1);
+  const model::JobId second = house.submit(300);
+  EXPECT_FALSE(house.dispatcher->queues().empty());
+  EXPECT_TRUE(house.dispatcher->check(jobs::testing::spec(300), "ada").has_value());
+  house.runtime.looks.let_go();
+  house.await_state(first, JobState::kRunning);
+  house.await_state(second, JobState::kRunning);
+}
+
+TEST(Dispatcher, KeepsNothingOfJobsThatHaveEnded) {
+  House house;
+  for (int round = 0; round < 50; ++round) {
+    // Ended by itself, cancelled while it waits, cancelled while it runs, and not startable.
+    const model::JobId first = house.submit(2000);
+    const model::JobId second = house.submit(2000);
+    house.settle();
+    ASSERT_TRUE(house.dispatcher->cancel(second, "ada").has_value());
+    house.runtime.end({first, 1, 0}, 0);
+    house.settle();
+    const model::JobId third = house.submit(1000, 2);
+    house.settle();
+    ASSERT_TRUE(house.dispatcher->cancel(third, "ada").has_value());
+    house.settle();
+    house.runtime.fail_starts = 1;
+    house.submit(300);
+    house.settle();
+    ASSERT_EQ(house.dispatcher->entries_kept(), 0U) << round;
+  }
+}
+
 TEST(Dispatcher, EveryStepIsAnEvent) {
   House house;
   const model::JobId job = house.submit(300);

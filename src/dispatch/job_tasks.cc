@@ -4,9 +4,9 @@
 
 namespace divvy::dispatch {
 
-JobTasks::JobTasks(unsigned threads) {
-  threads_.reserve(threads);
-  for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+JobTasks::JobTasks(unsigned most_starts, unsigned most_ends) {
+  starts_.most = most_starts;
+  ends_.most = most_ends;
 }
 
 JobTasks::~JobTasks() {
@@ -15,17 +15,27 @@ JobTasks::~JobTasks() {
     stopping_ = true;
   }
   changed_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  for (Pool* const pool : {&starts_, &ends_}) {
+    for (std::thread& thread : pool->threads) thread.join();
+  }
 }
 
-void JobTasks::add(model::JobId job, Task task) {
+void JobTasks::add(model::JobId job, Kind kind, Task task) {
   {
     const std::lock_guard lock(mutex_);
-    std::deque<Task>& mine = tasks_[job];
-    mine.push_back(std::move(task));
-    if (mine.size() == 1 && !running_.contains(job)) ready_.push_back(job);
+    std::deque<Waiting>& mine = tasks_[job];
+    mine.push_back({kind, std::move(task)});
+    if (mine.size() == 1 && !running_.contains(job)) make_ready(job);
   }
   changed_.notify_all();
+}
+
+void JobTasks::make_ready(model::JobId job) {
+  Pool& next = pool(tasks_[job].front().kind);
+  next.ready.push_back(job);
+  if (next.ready.size() > next.idle && next.threads.size() < next.most && !stopping_) {
+    next.threads.emplace_back([this, &next] { work(next); });
+  }
 }
 
 void JobTasks::wait_until_idle() {
@@ -33,15 +43,17 @@ void JobTasks::wait_until_idle() {
   changed_.wait(lock, [this] { return tasks_.empty() && running_.empty(); });
 }
 
-void JobTasks::work() {
+void JobTasks::work(Pool& pool) {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return stopping_ || !ready_.empty(); });
+    ++pool.idle;
+    changed_.wait(lock, [this, &pool] { return stopping_ || !pool.ready.empty(); });
+    --pool.idle;
     if (stopping_) return;
-    const model::JobId job = ready_.front();
-    ready_.pop_front();
-    std::deque<Task>& mine = tasks_[job];
-    const Task task = std::move(mine.front());
+    const model::JobId job = pool.ready.front();
+    pool.ready.pop_front();
+    std::deque<Waiting>& mine = tasks_[job];
+    const Task task = std::move(mine.front().task);
     mine.pop_front();
     running_.insert(job);
     lock.unlock();
@@ -51,7 +63,7 @@ void JobTasks::work() {
     if (const auto found = tasks_.find(job); found->second.empty()) {
       tasks_.erase(found);
     } else {
-      ready_.push_back(job);
+      make_ready(job);
     }
     changed_.notify_all();
   }

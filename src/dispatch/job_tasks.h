@@ -1,6 +1,7 @@
-// Work that takes its time (a start waits for a shepherd, or for podman) on a few threads of its
-// own: tasks of one job in the order in which they came, of different jobs side by side. Callable
-// from any thread.
+// Work that may block (a start waits for a shepherd, or for podman; an end for a process that the
+// kernel holds) on threads of its own: tasks of one job in the order in which they came, of
+// different jobs side by side. Starts and ends have threads of their own, so that ends that block
+// keep nobody from starting. Callable from any thread.
 #pragma once
 
 #include <condition_variable>
@@ -19,27 +20,44 @@ namespace divvy::dispatch {
 class JobTasks {
  public:
   using Task = std::function<void()>;
+  enum class Kind { kStart, kEnd };
 
-  explicit JobTasks(unsigned threads);
+  // So many of each kind at the same time; threads are made when they are needed.
+  JobTasks(unsigned most_starts, unsigned most_ends);
   // Waits for the tasks that run; those that wait are dropped.
   ~JobTasks();
   JobTasks(const JobTasks&) = delete;
   JobTasks& operator=(const JobTasks&) = delete;
 
-  void add(model::JobId job, Task task);
+  void add(model::JobId job, Kind kind, Task task);
   // For tests: until there is nothing more to do.
   void wait_until_idle();
 
  private:
-  void work();
+  struct Waiting {
+    Kind kind;
+    Task task;
+  };
+  // The threads of one kind.
+  struct Pool {
+    unsigned most = 0;
+    unsigned idle = 0;
+    std::deque<model::JobId> ready;  // jobs whose next task is of this kind and may run
+    std::vector<std::thread> threads;
+  };
+
+  [[nodiscard]] Pool& pool(Kind kind) { return kind == Kind::kStart ? starts_ : ends_; }
+  // With the lock.
+  void make_ready(model::JobId job);
+  void work(Pool& pool);
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<model::JobId, std::deque<Task>> tasks_;
-  std::deque<model::JobId> ready_;  // jobs with a task that may run
+  std::map<model::JobId, std::deque<Waiting>> tasks_;
   std::set<model::JobId> running_;
   bool stopping_ = false;
-  std::vector<std::thread> threads_;
+  Pool starts_;
+  Pool ends_;
 };
 
 }  // namespace divvy::dispatch

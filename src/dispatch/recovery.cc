@@ -11,8 +11,7 @@
 namespace divvy::dispatch {
 namespace {
 
-// Its shepherd kills at once, but a busy machine may take a while.
-constexpr std::chrono::seconds kClearWithin{20};
+constexpr std::chrono::seconds kLookAgain{1};
 
 struct Past {
   std::vector<model::Job> jobs;
@@ -59,25 +58,6 @@ Result<std::vector<run::MemberKey>> find_strangers(
 
 }  // namespace
 
-// Ends it where it lives, and leaves nothing of it.
-Status Dispatcher::clear(const run::MemberKey& key) {
-  const auto until = std::chrono::steady_clock::now() + kClearWithin;
-  log_warning("member of no job is ended", {{"member", to_string(key)}});
-  for (;;) {
-    const auto report = parts_.runtime.find(key);
-    if (!report) return {};
-    if (report->phase == run::MemberPhase::kLiving) {
-      DIVVY_CHECK_OK(parts_.runtime.stop(key, std::chrono::seconds(0)));
-    } else if (parts_.runtime.forget(key)) {
-      return {};
-    }
-    if (std::chrono::steady_clock::now() > until) {
-      return err(ErrorCode::kTimeout, "member {} of an earlier time does not end", to_string(key));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-}
-
 Status Dispatcher::recover() {
   const WallTime now = parts_.clock.wall_now();
   DIVVY_TRY(past, parts_.database.read([&](store::Connection& connection) {
@@ -100,54 +80,79 @@ Status Dispatcher::recover() {
   DIVVY_TRY(strangers, parts_.database.read([&](store::Connection& connection) {
     return find_strangers(connection, members);
   }));
-  for (const run::MemberKey& key : strangers) {
-    DIVVY_CHECK_OK(clear(key));
-    members.erase(key);
-  }
+  for (const run::MemberKey& key : strangers) add_stray(key, Folder::kRemove);
   // Nobody waits for them any more.
   for (const auto& [key, report] : members) {
-    if (expected.contains(key) || report.phase != run::MemberPhase::kLiving) continue;
-    log_warning("member of no job is ended", {{"member", to_string(key)}});
-    DIVVY_CHECK_OK(parts_.runtime.stop(key, std::chrono::seconds(0)));
+    if (expected.contains(key) || strays_.contains(key)) continue;
+    if (report.phase == run::MemberPhase::kLiving) add_stray(key, Folder::kKeep);
   }
   for (const run::MemberKey& key : parts_.machine.held()) {
-    if (expected.contains(key)) continue;
-    if (const Status released = parts_.machine.release(key); !released) {
-      // Its member was just told to end: it follows.
-      ended_.emplace(key, model::MemberEnd{});
-    }
+    if (expected.contains(key) || strays_.contains(key)) continue;
+    if (!parts_.machine.release(key)) add_stray(key, Folder::kKeep);
   }
 
   DIVVY_CHECK_OK(queue_->set_fleet(parts_.machine.fleet()));
   const std::vector<model::Job> jobs = past.jobs;
   DIVVY_CHECK_OK(queue_->restore(std::move(past.jobs), past.usage, past.finished, now));
   for (const model::Job& job : jobs) {
-    if (!model::is_active(job.state)) continue;
-    bool all_started = true;
-    for (const model::JobMember& member : job.members) {
-      if (member.end) continue;
-      const run::MemberKey key{job.id, job.attempt, member.rank};
-      const auto report = find_started(key);
-      if (!report) {
-        all_started = false;
-      } else if (report->end) {
-        ended_.emplace(key, *report->end);
-      }
-      if (!report && job.state == model::JobState::kRunning) {
-        ended_.emplace(key, model::MemberEnd{now, 0, SIGKILL, "its folder is gone"});
-      }
-    }
-    if (job.state != model::JobState::kStarting) continue;
-    if (all_started) {
-      for (const model::JobMember& member : job.members) {
-        queue_->member_started(job.id, job.attempt, member.rank, now);
-      }
-    } else {
-      tasks_->add(job.id, [this, job] { start(job, job.members); });
-    }
+    if (model::is_active(job.state)) find_again(job, members, now);
   }
   log_info("jobs found again", {{"jobs", jobs.size()}, {"members", expected.size()}});
   return {};
+}
+
+void Dispatcher::find_again(const model::Job& job,
+                            const std::map<run::MemberKey, run::MemberReport>& members,
+                            WallTime now) {
+  if (job.state == model::JobState::kStarting) {
+    // What was started is found by the start itself.
+    std::vector<model::JobMember> open = job.members;
+    std::erase_if(open, [](const model::JobMember& member) { return member.end.has_value(); });
+    deferred_.emplace(job.id, DeferredStart{job, std::move(open), now});
+    return;
+  }
+  for (const model::JobMember& member : job.members) {
+    if (member.end) continue;
+    const run::MemberKey key{job.id, job.attempt, member.rank};
+    const auto known = members.find(key);
+    if (known == members.end()) {
+      // One that is being stopped is looked at when it is told once more.
+      if (job.state == model::JobState::kRunning) doubtful_.emplace(key, now);
+    } else if (known->second.end) {
+      ended_.emplace(key, *known->second.end);
+    }
+  }
+}
+
+void Dispatcher::look_at_doubtful(WallTime now) {
+  for (auto it = doubtful_.begin(); it != doubtful_.end();) {
+    if (it->second > now) {
+      ++it;
+      continue;
+    }
+    tasks_->add(it->first.job, JobTasks::Kind::kEnd, [this, key = it->first] { look_at(key); });
+    it = doubtful_.erase(it);
+  }
+}
+
+// Of a job that runs, as the store has it.
+void Dispatcher::look_at(const run::MemberKey& key) {
+  const auto report = parts_.runtime.find(key);
+  const WallTime now = parts_.clock.wall_now();
+  {
+    const std::lock_guard lock(mutex_);
+    if (report) {
+      if (report->end) ended_.emplace(key, *report->end);
+    } else if (report.error().code == ErrorCode::kNotFound) {
+      ended_.emplace(key, model::MemberEnd{now, 0, SIGKILL, "its folder is gone"});
+    } else {
+      // An error is no end: its job would be started a second time beside it.
+      log_error("member cannot be looked at; it is tried again",
+                {{"member", to_string(key)}, {"reason", report.error().message}});
+      doubtful_[key] = now + kLookAgain;
+    }
+  }
+  wake();
 }
 
 }  // namespace divvy::dispatch

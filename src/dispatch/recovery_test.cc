@@ -71,6 +71,135 @@ TEST(Recovery, AStartThatWasInterruptedIsFinishedOnce) {
   }
 }
 
+// Of the two members one was started when the daemon was killed, and the other one finds its place
+// taken.
+TEST(Recovery, AGangOfWhichAPartLivesIsEndedBeforeItIsStartedAnew) {
+  House house;
+  const model::JobId job = house.submit(1000, 2);
+  house.dispatcher->step();
+  house.dispatcher->wait_for_tasks();
+  house.kill();
+  ASSERT_TRUE(house.runtime.forget({job, 1, 1}).has_value());
+  ASSERT_EQ(house.stored_raw(job).state, JobState::kStarting);
+  house.machine.refuse = 1;
+  house.runtime.obedient = false;
+  house.open();
+  house.settle();
+  EXPECT_EQ(house.runtime.stopped, (std::vector<run::MemberKey>{{job, 1, 0}}));
+  house.clock.advance(std::chrono::seconds(120));
+  house.settle();
+  EXPECT_EQ(house.stored(job).attempt, 1U) << "the first attempt lives";
+
+  house.runtime.end({job, 1, 0}, 0, SIGKILL);
+  house.settle();
+  EXPECT_EQ(house.machine.held().size(), 0U);
+  house.clock.advance(std::chrono::seconds(120));
+  house.settle();
+  EXPECT_EQ(house.stored(job).state, JobState::kRunning);
+  EXPECT_EQ(house.stored(job).attempt, 2U);
+  EXPECT_EQ(house.stored(job).failures, 0U);
+  EXPECT_FALSE(house.runtime.lives({job, 1, 0}));
+  EXPECT_TRUE(house.runtime.lives({job, 2, 0}));
+  EXPECT_TRUE(house.runtime.lives({job, 2, 1}));
+}
+
+TEST(Recovery, AMemberOfAnOlderAttemptIsEndedBeforeTheNextOneStarts) {
+  House house;
+  house.machine.refuse = 1;
+  const model::JobId job = house.submit(300);
+  house.settle();
+  ASSERT_EQ(house.stored(job).state, JobState::kQueued);
+  house.kill();
+  run::MemberStart start;
+  start.key = {job, 1, 0};
+  ASSERT_TRUE(house.runtime.start(start).has_value());
+  house.runtime.obedient = false;
+  house.open();
+  house.clock.advance(std::chrono::seconds(120));
+  house.settle();
+  EXPECT_EQ(house.stored(job).state, JobState::kStarting);
+  EXPECT_FALSE(house.runtime.lives({job, 2, 0}));
+  house.runtime.end({job, 1, 0}, 0, SIGKILL);
+  house.settle();
+  EXPECT_EQ(house.stored(job).state, JobState::kRunning);
+  EXPECT_TRUE(house.runtime.lives({job, 2, 0}));
+}
+
+TEST(Recovery, AJobWhoseStartWaitsForAnOlderMemberCanBeCancelled) {
+  House house;
+  house.kill();
+  // The store was put back: the number of this one is given again.
+  run::MemberStart start;
+  start.key = {model::JobId(1), 1, 0};
+  ASSERT_TRUE(house.runtime.start(start).has_value());
+  house.runtime.immortal = {start.key};
+  house.open();
+  const model::JobId job = house.submit(300);
+  house.settle();
+  ASSERT_EQ(job, start.key.job);
+  EXPECT_EQ(house.stored(job).state, JobState::kStarting);
+  ASSERT_TRUE(house.dispatcher->cancel(job, "ada").has_value());
+  house.settle();
+  house.runtime.end(start.key, 0, SIGKILL);
+  house.settle();
+  EXPECT_EQ(house.stored(job).state, JobState::kCancelled);
+  EXPECT_EQ(house.dispatcher->entries_kept(), 0U);
+}
+
+// A process in an uninterruptible sleep does not even die of SIGKILL.
+TEST(Recovery, AMemberThatDoesNotDieKeepsNobodyWaiting) {
+  House house;
+  house.kill();
+  run::MemberStart start;
+  start.key = {model::JobId(99), 1, 0};
+  ASSERT_TRUE(house.runtime.start(start).has_value());
+  house.runtime.immortal = {start.key};
+  house.open();
+  const model::JobId job = house.submit(300);
+  house.settle();
+  EXPECT_EQ(house.stored(job).state, JobState::kRunning);
+  const std::size_t before = house.runtime.stopped.size();
+  house.clock.advance(std::chrono::seconds(6));
+  house.settle();
+  EXPECT_GT(house.runtime.stopped.size(), before) << "it is tried again";
+  house.runtime.immortal.clear();
+  house.clock.advance(std::chrono::seconds(6));
+  house.settle();
+  EXPECT_EQ(house.runtime.find(start.key).error().code, ErrorCode::kNotFound);
+}
+
+TEST(Recovery, AMemberThatCannotBeStoppedKeepsNobodyWaiting) {
+  House house;
+  house.kill();
+  run::MemberStart start;
+  start.key = {model::JobId(99), 1, 0};
+  ASSERT_TRUE(house.runtime.start(start).has_value());
+  house.runtime.fail_stops = 1;
+  house.open();
+  house.settle();
+  EXPECT_TRUE(house.runtime.lives(start.key));
+  house.clock.advance(std::chrono::seconds(6));
+  house.settle();
+  EXPECT_FALSE(house.runtime.lives(start.key));
+}
+
+TEST(Recovery, AMemberThatCannotBeLookedAtIsNotTakenForDead) {
+  House house;
+  const model::JobId job = house.submit(300);
+  house.settle();
+  house.kill();
+  house.runtime.hidden = true;
+  house.runtime.fail_finds = 1;
+  house.open();
+  house.settle();
+  EXPECT_EQ(house.stored(job).state, JobState::kRunning);
+  house.runtime.end({job, 1, 0}, 0);
+  house.runtime.forget_changes();
+  house.clock.advance(std::chrono::seconds(2));
+  house.settle();
+  EXPECT_EQ(house.stored(job).state, JobState::kSucceeded);
+}
+
 TEST(Recovery, SlicesAndMembersOfNobodyAreEnded) {
   House house;
   house.kill();

@@ -10,6 +10,7 @@ namespace {
 // As `podman run` says when it is podman that failed, and not the command.
 constexpr int kNotStarted = 125;
 constexpr std::chrono::seconds kStopAgain{5};
+constexpr std::chrono::seconds kLookAgain{1};
 
 run::MemberKey key_of(const model::Job& job, const model::JobMember& member) {
   return {job.id, job.attempt, member.rank};
@@ -17,29 +18,60 @@ run::MemberKey key_of(const model::Job& job, const model::JobMember& member) {
 
 }  // namespace
 
-std::optional<run::MemberReport> Dispatcher::find_started(const run::MemberKey& key) {
+Result<std::optional<run::MemberReport>> Dispatcher::find_started(const run::MemberKey& key) {
   auto report = parts_.runtime.find(key);
-  if (!report) return std::nullopt;
+  if (!report && report.error().code == ErrorCode::kNotFound) return std::nullopt;
+  if (!report) return err(report.error());
   if (report->phase != run::MemberPhase::kLost || report->begun) return *std::move(report);
-  Status forgotten = parts_.runtime.forget(key);
   // A shepherd that comes late may still look into the folder before it sees that it is too late.
-  for (int tries = 0; !forgotten && tries < 100; ++tries) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    forgotten = parts_.runtime.forget(key);
-  }
-  if (!forgotten) {
-    log_error("a start that was interrupted cannot be cleared",
-              {{"member", to_string(key)}, {"reason", forgotten.error().message}});
-    return *std::move(report);
-  }
+  DIVVY_CHECK_OK(parts_.runtime.forget(key));
   return std::nullopt;
 }
 
+void Dispatcher::start_deferred(WallTime now) {
+  for (auto it = deferred_.begin(); it != deferred_.end();) {
+    DeferredStart& wanted = it->second;
+    const model::Job* job = queue_->find(it->first);
+    const bool is_starting = job != nullptr && job->attempt == wanted.job.attempt &&
+                             job->state == model::JobState::kStarting;
+    if (is_starting && (wanted.due > now || has_strays(it->first))) {
+      ++it;
+      continue;
+    }
+    if (is_starting) {
+      tasks_->add(it->first, JobTasks::Kind::kStart,
+                  [this, start = std::move(wanted)] { this->start(start); });
+    }
+    it = deferred_.erase(it);
+  }
+}
+
 // May be done again after a crash: members that were started are left alone.
-void Dispatcher::start(const model::Job& job, std::vector<model::JobMember> members) {
-  std::erase_if(members, [&](const model::JobMember& member) {
-    return find_started(key_of(job, member)).has_value();
-  });
+void Dispatcher::start(const DeferredStart& wanted) {
+  const model::Job& job = wanted.job;
+  std::vector<model::JobMember> members;
+  std::vector<run::MemberKey> living;
+  std::map<run::MemberKey, model::MemberEnd> ended;
+  for (const model::JobMember& member : wanted.members) {
+    const auto key = key_of(job, member);
+    const auto found = find_started(key);
+    if (!found) {
+      // Whether it runs is not known: to start it might be to start it twice.
+      log_error("member cannot be looked at; its start is tried again",
+                {{"member", to_string(key)}, {"reason", found.error().message}});
+      const std::lock_guard lock(mutex_);
+      deferred_.insert_or_assign(
+          job.id, DeferredStart{job, wanted.members, parts_.clock.wall_now() + kLookAgain});
+      return;
+    }
+    if (!*found) {
+      members.push_back(member);
+    } else if ((*found)->end) {
+      ended.emplace(key, *(*found)->end);
+    } else {
+      living.push_back(key);
+    }
+  }
   const auto give_back = [&] {
     for (const model::JobMember& member : members) {
       const auto key = key_of(job, member);
@@ -51,22 +83,15 @@ void Dispatcher::start(const model::Job& job, std::vector<model::JobMember> memb
   };
   const auto refuse = [&](const Error& error) {
     give_back();
-    {
-      const std::lock_guard lock(mutex_);
-      const WallTime now = parts_.clock.wall_now();
-      if (error.code == ErrorCode::kResourceExhausted) {
-        queue_->start_refused(job.id, job.attempt, error.message, now);
-      } else {
-        queue_->start_failed(job.id, job.attempt, error.message, now);
-      }
-      books_.erase(job.id);
-      ++changes_;
-    }
-    wake();
+    refuse_start(job, error, living);
   };
   // Slices of an interrupted start may be there: they are given anew, with what belongs to them.
   give_back();
-  const auto account = parts_.account(job.owner);
+  if (!ended.empty()) {
+    const std::lock_guard lock(mutex_);
+    ended_.merge(ended);
+  }
+  auto account = members.empty() ? Result<Account>(Account{}) : parts_.account(job.owner);
   if (!account) return refuse(account.error());
   std::vector<MemberSlice> slices;
   slices.reserve(members.size());
@@ -88,6 +113,33 @@ void Dispatcher::start(const model::Job& job, std::vector<model::JobMember> memb
     ++changes_;
   }
   wake();
+}
+
+void Dispatcher::refuse_start(const model::Job& job, const Error& why,
+                              const std::vector<run::MemberKey>& living) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (living.empty()) {
+      tell_refused(job.id, job.attempt, why);
+    } else {
+      // Members of before the crash: the job waits in the queue again when they have ended, or the
+      // next attempt would run beside this one.
+      for (const run::MemberKey& key : living) add_stray(key, Folder::kKeep);
+      refused_.insert_or_assign(job.id, RefusedStart{job.attempt, why});
+    }
+  }
+  wake();
+}
+
+void Dispatcher::tell_refused(model::JobId job, std::uint32_t attempt, const Error& why) {
+  const WallTime now = parts_.clock.wall_now();
+  if (why.code == ErrorCode::kResourceExhausted) {
+    queue_->start_refused(job, attempt, why.message, now);
+  } else {
+    queue_->start_failed(job, attempt, why.message, now);
+  }
+  books_.erase(job);
+  ++changes_;
 }
 
 void Dispatcher::start_member(const model::Job& job, const model::JobMember& member,
@@ -124,32 +176,43 @@ void Dispatcher::start_member(const model::Job& job, const model::JobMember& mem
 }
 
 void Dispatcher::stop(model::JobId job, std::uint32_t attempt, model::Seconds grace) {
+  model::MemberEnd not_started;
+  not_started.at = parts_.clock.wall_now();
+  not_started.exit_code = kNotStarted;
+  not_started.reason = "it was ended before it was started";
   std::vector<run::MemberKey> members;
   {
     const std::lock_guard lock(mutex_);
     const model::Job* known = queue_->find(job);
     if (known == nullptr || known->attempt != attempt) return;
+    deferred_.erase(job);
     for (const model::JobMember& member : known->members) {
-      if (!member.end) members.push_back({job, attempt, member.rank});
+      if (member.end) continue;
+      const run::MemberKey key{job, attempt, member.rank};
+      // Where there is a stray of this name the start was put off, or refused.
+      if (strays_.contains(key)) {
+        ended_.emplace(key, not_started);
+      } else {
+        members.push_back(key);
+      }
     }
   }
+  const auto try_again = [&](const run::MemberKey& key, const Error& why) {
+    log_error("member not told to end; it is tried again",
+              {{"member", to_string(key)}, {"reason", why.message}});
+    const std::lock_guard lock(mutex_);
+    untold_[job] = {attempt, grace, parts_.clock.wall_now() + kStopAgain};
+  };
   for (const run::MemberKey& key : members) {
     const auto member = parts_.runtime.find(key);
-    if (!member && member.error().code == ErrorCode::kNotFound) {
-      // Its start was interrupted, and this task comes after it: it never will.
-      model::MemberEnd end;
-      end.at = parts_.clock.wall_now();
-      end.exit_code = kNotStarted;
-      end.reason = "it was ended before it was started";
+    if (!member && member.error().code != ErrorCode::kNotFound) {
+      try_again(key, member.error());
+    } else if (!member || member->end) {
+      // Without a folder its start was interrupted, and this task comes after it: it never will.
       const std::lock_guard lock(mutex_);
-      ended_.emplace(key, std::move(end));
-    } else if (member && member->phase == run::MemberPhase::kLiving) {
-      if (const Status told = parts_.runtime.stop(key, grace); !told) {
-        log_error("member not told to end; it is tried again",
-                  {{"member", to_string(key)}, {"reason", told.error().message}});
-        const std::lock_guard lock(mutex_);
-        untold_[job] = {attempt, grace, parts_.clock.wall_now() + kStopAgain};
-      }
+      ended_.emplace(key, member ? *member->end : not_started);
+    } else if (const Status told = parts_.runtime.stop(key, grace); !told) {
+      try_again(key, told.error());
     }
   }
   wake();

@@ -4,6 +4,7 @@
 
 #include <sys/eventfd.h>
 
+#include <condition_variable>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -19,6 +20,39 @@
 #include "store/job_table.h"
 
 namespace divvy::dispatch::testing {
+
+// Where calls for some members block until the test lets them go on.
+class Barrier {
+ public:
+  void block(const run::MemberKey& key) {
+    const std::lock_guard lock(mutex_);
+    blocked_.insert(key);
+  }
+  void let_go() {
+    const std::lock_guard lock(mutex_);
+    blocked_.clear();
+    changed_.notify_all();
+  }
+  // Until so many calls stand here.
+  void await_blocked(std::size_t calls) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return standing_ >= calls; });
+  }
+  void pass(const run::MemberKey& key) {
+    std::unique_lock lock(mutex_);
+    if (!blocked_.contains(key)) return;
+    ++standing_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return !blocked_.contains(key); });
+    --standing_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::set<run::MemberKey> blocked_;
+  std::size_t standing_ = 0;
+};
 
 class FakeMachine final : public Machine {
  public:
@@ -37,6 +71,7 @@ class FakeMachine final : public Machine {
     return MemberSlice{{{"SLICE", to_string(key)}}, {}};
   }
   [[nodiscard]] Status release(const run::MemberKey& key) override {
+    releases.pass(key);
     const std::lock_guard lock(mutex_);
     held_.erase(key);
     return {};
@@ -47,6 +82,7 @@ class FakeMachine final : public Machine {
   }
   [[nodiscard]] std::vector<MemberActivity> activity() override { return active; }
 
+  Barrier releases;
   int refuse = 0;   // so many grants
   int granted = 0;  // in all
   std::vector<MemberActivity> active;
@@ -76,16 +112,22 @@ class FakeRuntime final : public run::Runtime {
   [[nodiscard]] Result<std::vector<run::MemberReport>> find() override {
     const std::lock_guard lock(mutex_);
     std::vector<run::MemberReport> all;
+    if (hidden) return all;
     for (const auto& [key, report] : members_) all.push_back(report);
     return all;
   }
   [[nodiscard]] Result<run::MemberReport> find(const run::MemberKey& key) override {
     const std::lock_guard lock(mutex_);
+    if (fail_finds > 0) {
+      --fail_finds;
+      return err(ErrorCode::kIo, "too many open files");
+    }
     const auto found = members_.find(key);
     if (found == members_.end()) return err(ErrorCode::kNotFound, "no such member");
     return found->second;
   }
   [[nodiscard]] Status stop(const run::MemberKey& key, std::chrono::seconds) override {
+    stops.pass(key);
     {
       const std::lock_guard lock(mutex_);
       if (fail_stops > 0) {
@@ -94,13 +136,16 @@ class FakeRuntime final : public run::Runtime {
       }
       stopped.push_back(key);
     }
-    if (obedient) end(key, 0, SIGTERM);
+    if (obedient && !immortal.contains(key)) end(key, 0, SIGTERM);
     return {};
   }
   [[nodiscard]] Status freeze(const run::MemberKey&, bool) override { return {}; }
   [[nodiscard]] int watch_fd() const override { return news_.get(); }
   [[nodiscard]] std::vector<run::MemberReport> changes() override {
+    looks.pass({});
     const std::lock_guard lock(mutex_);
+    eventfd_t times = 0;
+    (void)eventfd_read(news_.get(), &times);
     return std::exchange(changed_, {});
   }
   [[nodiscard]] Status forget(const run::MemberKey& key) override {
@@ -116,6 +161,12 @@ class FakeRuntime final : public run::Runtime {
     report.phase = run::MemberPhase::kEnded;
     report.end = model::MemberEnd{WallTime(), exit_code, signal, {}};
     changed_.push_back(report);
+    (void)eventfd_write(news_.get(), 1);
+  }
+  [[nodiscard]] bool lives(const run::MemberKey& key) {
+    const std::lock_guard lock(mutex_);
+    const auto found = members_.find(key);
+    return found != members_.end() && found->second.phase == run::MemberPhase::kLiving;
   }
   // Whoever looks next time was not there when it happened.
   void forget_changes() {
@@ -123,8 +174,13 @@ class FakeRuntime final : public run::Runtime {
     changed_.clear();
   }
 
+  Barrier stops;
+  Barrier looks;  // for changes, as of a member without a name
   bool obedient = true;
+  std::set<run::MemberKey> immortal;  // the kernel holds it: told to end, it lives on
   int fail_starts = 0;
+  int fail_finds = 0;   // of one member
+  bool hidden = false;  // from the list of all
   int fail_stops = 0;
   std::vector<run::MemberStart> started;
   std::vector<run::MemberKey> stopped;
@@ -139,7 +195,8 @@ class FakeRuntime final : public run::Runtime {
 // A store in a folder of its own, two GPUs, and a dispatcher that can be killed and come back.
 class House {
  public:
-  House() : machine(jobs::testing::fleet(1, 2)) {
+  explicit House(Dispatcher::Drive drive = Dispatcher::Drive::kCaller)
+      : machine(jobs::testing::fleet(1, 2)), drive_(drive) {
     char name[] = "/tmp/divvy-dispatch-XXXXXX";
     folder_ = mkdtemp(name);
     open();
@@ -160,7 +217,12 @@ class House {
          .clock = clock,
          .settings = {},
          .starters = 2,
-         .drive = Dispatcher::Drive::kCaller});
+         .drive = drive_});
+    dispatcher->on_events([this] {
+      const std::lock_guard lock(events_mutex_);
+      ++events_;
+      events_changed_.notify_all();
+    });
   }
   // What ran runs on; what was only in memory is gone.
   void kill() {
@@ -185,6 +247,18 @@ class House {
         [&](store::Connection& connection) { return store::JobTable(connection).find(id); });
   }
 
+  // With a thread of the dispatcher's own: until it is on the disk.
+  void await_state(model::JobId id, model::JobState state) {
+    for (;;) {
+      std::unique_lock lock(events_mutex_);
+      const std::uint64_t before = events_;
+      lock.unlock();
+      if (stored(id).state == state) return;
+      lock.lock();
+      events_changed_.wait(lock, [&] { return events_ != before; });
+    }
+  }
+
   // While no daemon is there.
   model::Job stored_raw(model::JobId id) {
     const auto alone = *store::Database::open(folder_ / "divvy.db");
@@ -199,6 +273,10 @@ class House {
   std::unique_ptr<Dispatcher> dispatcher;
 
  private:
+  Dispatcher::Drive drive_;
+  std::mutex events_mutex_;
+  std::condition_variable events_changed_;
+  std::uint64_t events_ = 0;  // times that some were written
   std::filesystem::path folder_;
 };
 

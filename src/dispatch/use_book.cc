@@ -14,11 +14,14 @@ double seconds(Duration time) { return std::chrono::duration<double>(time).count
 
 }  // namespace
 
-void Dispatcher::count_use(WallTime now) {
-  if (books_.empty() || now - counted_ < kCountEvery) return;
+bool Dispatcher::count_due(WallTime now) const {
+  return !books_.empty() && now - counted_ >= kCountEvery;
+}
+
+void Dispatcher::count_use(WallTime now, const std::vector<MemberActivity>& activities) {
   const double passed = seconds(now - counted_);
   counted_ = now;
-  for (const MemberActivity& activity : parts_.machine.activity()) {
+  for (const MemberActivity& activity : activities) {
     const auto book = books_.find(activity.key.job);
     if (activity.used == 0 || book == books_.end()) continue;
     book->second.used += static_cast<double>(activity.used) * passed;

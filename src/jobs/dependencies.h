@@ -47,6 +47,7 @@ class Dependencies {
   // Is it known, so that one can wait for it?
   [[nodiscard]] bool knows(model::JobId job) const { return groups_.contains(job); }
   [[nodiscard]] Outlook outlook(const model::JobSpec& spec) const;
+  [[nodiscard]] std::size_t size() const { return groups_.size(); }
 
  private:
   // A job by itself, or an array under the number of its first.

@@ -481,10 +481,34 @@ void Queue::forget(model::JobId job) {
   Entry* const found = entry(job);
   if (found == nullptr || !is_finished(found->job.state)) return;
   const auto task = found->job.task;
+  const std::vector<model::Dependency> after = std::move(found->job.spec.after);
   jobs_.erase(job);
   changed_.erase(job);
   dependencies_.forget(job);
   if (task) dependencies_.forget(task->array);
+  // It may have been the last one that waited for them.
+  for (const model::Dependency& dependency : after) {
+    if (!jobs_.contains(dependency.job)) dependencies_.forget(dependency.job);
+  }
+  if (shapes_.size() > std::max(kMostShapes, 2 * jobs_.size())) forget_shapes();
+}
+
+// Those of jobs that are known get new numbers, in a fixed order; the others are gone.
+void Queue::forget_shapes() {
+  shapes_.clear();
+  shape_ids_.clear();
+  std::vector<model::JobId> ids;
+  ids.reserve(jobs_.size());
+  for (const auto& [id, entry] : jobs_) ids.push_back(id);
+  std::ranges::sort(ids);
+  for (const model::JobId id : ids) entry(id)->shape = shape_of(entry(id)->job);
+  prepare();
+}
+
+std::size_t Queue::entries_kept() const {
+  return jobs_.size() + active_.size() + hopeless_.size() + later_.size() + array_active_.size() +
+         claims_.size() + shapes_.size() + shape_ids_.size() + changed_.size() +
+         dependencies_.size();
 }
 
 std::vector<model::JobId> Queue::take_changes() {

@@ -127,11 +127,16 @@ class Queue {
   [[nodiscard]] std::optional<Seconds> idle_left(model::JobId job, WallTime now) const;
   [[nodiscard]] std::vector<QueueReport> queues() const;
   [[nodiscard]] std::vector<UserReport> users() const;
+  // For tests: how many entries its tables have.
+  [[nodiscard]] std::size_t entries_kept() const;
   // To be written down now and then, for restore().
   [[nodiscard]] std::vector<UsageRow> usage() const { return shares_.rows(tree_); }
 
  private:
   using ShapeId = std::uint32_t;
+
+  // Shapes of jobs that have ended are kept, up to so many: they tell the policy what may come.
+  static constexpr std::size_t kMostShapes = 256;
 
   // Where a queued job waits.
   enum class Waits { kNowhere, kInLine, kLater, kForOthers, kInVain };
@@ -194,6 +199,7 @@ class Queue {
   void follow(Entry& entry, WallTime now);
   void resettle();
   void prepare();
+  void forget_shapes();
   [[nodiscard]] Shape shape(model::JobSpec spec) const;
   [[nodiscard]] Status check_priority(QueueId queue, std::int32_t priority) const;
   // Whether its queue would ever run it.

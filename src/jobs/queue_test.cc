@@ -38,6 +38,36 @@ TEST(Queue, AJobThatFitsStartsAndEnds) {
   EXPECT_TRUE(desk.pass().empty());
 }
 
+TEST(Queue, KeepsOnlySoMuchOfJobsThatHaveEnded) {
+  Desk desk;
+  std::size_t most = 0;
+  for (std::uint64_t i = 1; i <= 3'000; ++i) {
+    // No two ask for the same.
+    model::Request::Parts parts;
+    parts.share = Share(100);
+    parts.memory = mib(i);
+    model::JobSpec first(*model::Request::create(parts));
+    first.command = {"true"};
+    const JobId before = desk.submit(first);
+    desk.run();
+    desk.end(before);
+    desk.queue().forget(before);
+    // Waits for one that is not known here any more.
+    model::JobSpec second = first;
+    second.after = {{before, model::DependencyKind::kSucceeded}};
+    const JobId after(1'000'000 + i);
+    const FinishedJob finished{before, std::nullopt, JobState::kSucceeded};
+    desk.queue().submit(model::Job(after, "ada", second, desk.now()), desk.now(), {&finished, 1});
+    desk.run();
+    ASSERT_EQ(desk.state(after), JobState::kRunning);
+    desk.end(after);
+    (void)desk.queue().take_changes();
+    desk.queue().forget(after);
+    most = std::max(most, desk.queue().entries_kept());
+  }
+  EXPECT_LE(most, 600U);
+}
+
 TEST(Queue, RefusesMoreWaitingJobsThanAUserMayHave) {
   Settings settings;
   settings.most_waiting_of_user = 3;

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 
@@ -24,6 +25,7 @@ using std::chrono::steady_clock;
 constexpr std::chrono::seconds kPatience{5};
 constexpr std::chrono::seconds kPodmanPatience{60};
 constexpr int kPauseMs = 5;
+constexpr int kLongestPauseMs = 1'000;
 constexpr int kEmptyLooks = 4;
 
 // True when there was somebody.
@@ -44,15 +46,19 @@ bool kill_marked(const std::string& name) {
 // when several looks in a row found nobody.
 Status kill_processes(const Cgroup& group, const std::string& name) {
   const auto until = steady_clock::now() + kPatience;
+  // Each look reads through all processes of the machine: fewer and fewer while nobody dies.
+  int pause_ms = kPauseMs;
   for (int empty = 0;;) {
     const bool grouped = group.kill();
     const bool marked = kill_marked(name);
-    empty = grouped || marked ? 0 : empty + 1;
+    const bool any = grouped || marked;
+    empty = any ? 0 : empty + 1;
     if (empty == kEmptyLooks) return {};
     if (steady_clock::now() > until) {
       return err(ErrorCode::kUnavailable, "a process of {} does not die", name);
     }
-    (void)::poll(nullptr, 0, kPauseMs);
+    (void)::poll(nullptr, 0, pause_ms);
+    pause_ms = any ? std::min(2 * pause_ms, kLongestPauseMs) : kPauseMs;
   }
 }
 

@@ -106,6 +106,11 @@ std::string hear(int channel, std::chrono::seconds patience) {
   }
 }
 
+void set_end(MemberReport& report, const Ending& ending) {
+  report.phase = ending.lost ? MemberPhase::kLost : MemberPhase::kEnded;
+  report.end = ending.end;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<MachineRuntime>> MachineRuntime::create(Options options,
@@ -185,13 +190,12 @@ Status MachineRuntime::start(const MemberStart& member) {
   return done;
 }
 
-MemberReport MachineRuntime::report(const MemberFolder& folder) {
+MachineRuntime::Look MachineRuntime::look(const MemberFolder& folder) {
   MemberReport result;
   result.key = folder.key();
-  const auto tell = [&](const Ending& ending) {
-    result.phase = ending.lost ? MemberPhase::kLost : MemberPhase::kEnded;
-    result.end = ending.end;
-    return result;
+  const auto tell = [&](const Ending& ending) -> Look {
+    set_end(result, ending);
+    return {std::move(result), {}};
   };
   if (const auto watch = folder.watch()) {
     result.begun = true;
@@ -199,21 +203,85 @@ MemberReport MachineRuntime::report(const MemberFolder& folder) {
     result.without = watch->without;
   }
   if (const auto ending = folder.ending()) return tell(*ending);
-  const auto lock = folder.try_lock();
-  if (!lock) return result;  // Somebody looks after it.
+  auto lock = folder.try_lock();
+  if (!lock) return {std::move(result), {}};  // Somebody looks after it.
   // Its shepherd may have ended between the two looks.
   if (const auto ending = folder.ending()) return tell(*ending);
   // Nobody but a shepherd can say that it lives; but where its lock was taken from it, it does.
   if (const auto watch = folder.watch(); watch && is_running(watch->shepherd)) {
     look_again_in(kRetry);
-    return result;
+    return {std::move(result), {}};
   }
-  const auto ending = end_lost_member(folder, clock_.wall_now());
-  if (ending) return tell(*ending);
-  log_warning("a member that was lost cannot be ended yet",
-              {{"member", to_string(folder.key())}, {"reason", ending.error().message}});
-  look_again_in(kRetry);
+  return {std::move(result), *std::move(lock)};
+}
+
+MemberReport MachineRuntime::report(const MemberFolder& folder) {
+  {
+    // Whoever is at it holds the lock, so that it would seem to live.
+    std::unique_lock guard(mutex_);
+    lost_changed_.wait(guard, [&] { return !ending_.contains(folder.key()); });
+    ending_.insert(folder.key());
+  }
+  MemberReport result = end_if_lost(folder);
+  const std::lock_guard guard(mutex_);
+  ending_.erase(folder.key());
+  lost_changed_.notify_all();
   return result;
+}
+
+MemberReport MachineRuntime::end_if_lost(const MemberFolder& folder) {
+  Look seen = look(folder);
+  if (!seen.lock) return std::move(seen.report);
+  const auto ending = end_lost_member(folder, clock_.wall_now());
+  if (ending) {
+    set_end(seen.report, *ending);
+  } else {
+    log_warning("a member that was lost cannot be ended yet",
+                {{"member", to_string(folder.key())}, {"reason", ending.error().message}});
+    look_again_in(kRetry);
+  }
+  return std::move(seen.report);
+}
+
+MemberReport MachineRuntime::report_now(const MemberFolder& folder) {
+  Look seen = look(folder);
+  if (seen.lock) {
+    const std::lock_guard guard(mutex_);
+    lost_.insert(folder.key());
+    if (!reaper_.joinable() && !stopping_) reaper_ = std::thread([this] { reap(); });
+    lost_changed_.notify_all();
+  }
+  return std::move(seen.report);
+}
+
+// A process that the kernel holds, or a podman that hangs, takes its time here and nobody else's.
+void MachineRuntime::reap() {
+  std::unique_lock lock(mutex_);
+  // Each in its turn: one that does not die comes again when the others had theirs.
+  for (MemberKey last{};;) {
+    lost_changed_.wait(lock, [this] { return stopping_ || !lost_.empty(); });
+    if (stopping_) return;
+    auto next = lost_.upper_bound(last);
+    if (next == lost_.end()) next = lost_.begin();
+    last = *next;
+    lost_.erase(next);
+    lock.unlock();
+    const auto folder = MemberFolder::open(options_.members, last);
+    // Its end is told by changes(), which also asks again for one that lives.
+    if (folder && report(*folder).phase != MemberPhase::kLiving) {
+      look_again_in(std::chrono::milliseconds(0));
+    }
+    lock.lock();
+  }
+}
+
+MachineRuntime::~MachineRuntime() {
+  {
+    const std::lock_guard guard(mutex_);
+    stopping_ = true;
+  }
+  lost_changed_.notify_all();
+  if (reaper_.joinable()) reaper_.join();
 }
 
 void MachineRuntime::watch(const MemberReport& report, const MemberFolder& folder) {
@@ -251,7 +319,15 @@ Result<std::vector<MemberReport>> MachineRuntime::find() {
   DIVVY_TRY(keys, list_members(options_.members));
   std::vector<MemberReport> result;
   for (const MemberKey& key : keys) {
-    if (auto found = find(key)) result.push_back(*std::move(found));
+    const auto folder = MemberFolder::open(options_.members, key);
+    if (!folder) continue;
+    if (is_starting(key)) {
+      result.push_back({.key = key, .end = {}, .without = {}});
+      continue;
+    }
+    MemberReport found = report_now(*folder);
+    if (found.phase == MemberPhase::kLiving) watch(found, *folder);
+    result.push_back(std::move(found));
   }
   return result;
 }
@@ -279,7 +355,7 @@ std::vector<MemberReport> MachineRuntime::changes() {
   for (const MemberKey& key : gone) {
     const auto folder = MemberFolder::open(options_.members, key);
     MemberReport now =
-        folder ? report(*folder) : MemberReport{.key = key, .end = {}, .without = {}};
+        folder ? report_now(*folder) : MemberReport{.key = key, .end = {}, .without = {}};
     {
       const std::lock_guard guard(mutex_);
       watched_.erase(key);

@@ -4,12 +4,14 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/clock.h"
@@ -32,6 +34,7 @@ class MachineRuntime final : public Runtime {
   // `clock` outlives it.
   [[nodiscard]] static Result<std::unique_ptr<MachineRuntime>> create(Options options,
                                                                       const Clock& clock);
+  ~MachineRuntime() override;
 
   [[nodiscard]] Status start(const MemberStart& member) override;
   [[nodiscard]] Result<std::vector<MemberReport>> find() override;
@@ -49,8 +52,18 @@ class MachineRuntime final : public Runtime {
   MachineRuntime(Options options, const Clock& clock)
       : options_(std::move(options)), clock_(clock) {}
   [[nodiscard]] Status start_shepherd(const MemberFolder& folder);
+  // What its folder says. With its lock when nobody looks after it and it has no last word.
+  struct Look {
+    MemberReport report;
+    UniqueFd lock;
+  };
+  [[nodiscard]] Look look(const MemberFolder& folder);
   // Ends it first where it is lost. Not of one that is being started.
   [[nodiscard]] MemberReport report(const MemberFolder& folder);
+  [[nodiscard]] MemberReport end_if_lost(const MemberFolder& folder);
+  // The same without waiting: a lost one lives until the reaper has ended it.
+  [[nodiscard]] MemberReport report_now(const MemberFolder& folder);
+  void reap();
   void watch(const MemberReport& report, const MemberFolder& folder);
   void look_again_in(std::chrono::milliseconds time);
   [[nodiscard]] bool is_starting(const MemberKey& key);
@@ -61,9 +74,14 @@ class MachineRuntime final : public Runtime {
   UniqueFd timer_;
 
   std::mutex mutex_;  // of what follows; not held while something is waited for
+  std::condition_variable lost_changed_;
+  std::set<MemberKey> lost_;    // for the reaper, a thread that ends what lost shepherds left
+  std::set<MemberKey> ending_;  // of which report() is looking just now
+  bool stopping_ = false;
   std::set<MemberKey> starting_;
   std::map<MemberKey, UniqueFd>
-      watched_;  // a descriptor of the shepherd; none: it was gone already
+      watched_;         // a descriptor of the shepherd; none: it was gone already
+  std::thread reaper_;  // made with the first one that is lost
 };
 
 }  // namespace divvy::run

@@ -98,8 +98,9 @@ TEST_P(Crash, ADaemonKilledAtAnyMomentLeavesNobodyInDoubt) {
     runtime_ = other_runtime();
     const auto found = runtime_->find();
     ASSERT_TRUE(found);
-    for (const MemberReport& member : *found) {
-      if (member.key.job.value() < first) continue;
+    for (const MemberReport& listed : *found) {
+      if (listed.key.job.value() < first) continue;
+      const MemberReport member = runtime_->find(listed.key).value_or(listed);
       job = std::max(job, member.key.job.value());
       if (member.phase == MemberPhase::kLost) {
         expect_nothing_left(member.key);

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -114,6 +115,41 @@ TEST_F(Members, AreFoundUntilTheyAreForgotten) {
   EXPECT_TRUE(runtime_->forget(key(1)));
   EXPECT_EQ(runtime_->find(key(1)).error().code, ErrorCode::kNotFound);
   EXPECT_EQ(runtime_->stop(key(1), seconds(0)).error().code, ErrorCode::kNotFound);
+}
+
+// A podman that hangs (its storage is locked) with a container whose shepherd was killed.
+TEST_F(Members, OthersAreHeardOfWhilePodmanHangs) {
+  const fs::path base = folder_.path();
+  std::ofstream(base / "podman") << fmt::format(
+      "case $1 in run) exec sleep 1000 ;; rm) echo >> {0}/removals; read _ < {0}/gate ;; esac\n",
+      base.string());
+  ASSERT_EQ(::mkfifo((base / "gate").c_str(), 0600), 0);
+  auto settings = options();
+  settings.podman.program = {"/bin/sh", (base / "podman").string()};
+  runtime_ = *MachineRuntime::create(settings, clock_);
+  MemberStart container = plain(1, {"true"});
+  container.container.emplace().image = "example.org/image:1";
+  start(container);
+  ::kill(watch_of(key(1)).shepherd.pid, SIGKILL);
+  while (!fs::exists(base / "removals")) {
+    pollfd wait{runtime_->watch_fd(), POLLIN, 0};
+    (void)::poll(&wait, 1, 10);
+    ASSERT_TRUE(runtime_->changes().empty());
+  }
+
+  start(shell(2, "exit 3"));
+  std::vector<MemberReport> heard;
+  while (heard.empty()) {
+    pollfd wait{runtime_->watch_fd(), POLLIN, 0};
+    (void)::poll(&wait, 1, -1);
+    heard = runtime_->changes();
+  }
+  EXPECT_EQ(heard[0].key, key(2));
+  EXPECT_EQ(runtime_->find()->at(0).phase, MemberPhase::kLiving) << "not all of it is gone";
+  EXPECT_EQ(fs::file_size(base / "removals"), 1U) << "nobody has waited for it in vain";
+
+  std::ofstream(base / "gate") << "go on\n";
+  EXPECT_EQ(await_end(key(1)).phase, MemberPhase::kLost);
 }
 
 TEST_F(Members, AreAskedToEndBeforeTheyAreKilled) {

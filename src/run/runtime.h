@@ -1,6 +1,8 @@
 // The seam between the queue of a machine and what runs there: members are started, found again
 // after the daemon was away, told to end, and forgotten. The daemon has one Runtime and calls it
-// from any thread; no call waits for a member's work, only for its start or for a disk.
+// from any thread; no call waits for a member's work, only for its start or for a disk. Calls that
+// name a member may also wait for what is left of it to die, and for podman; those for all members
+// never do.
 //
 // A member outlives the daemon: it belongs to a shepherd (run/shepherd.h), a process of its own.
 // What is known about it is in its folder, so a Runtime holds nothing that a new one could not read
@@ -74,10 +76,11 @@ class Runtime {
   // and nothing will.
   [[nodiscard]] virtual Status start(const MemberStart& member) = 0;
 
-  // Every member that has a folder here, in order. Whoever is lost is ended before this returns, so
-  // that no process of theirs is left when the caller reads of it.
+  // Every member that has a folder here, in order. One whose shepherd is gone lives until what is
+  // left of it has been ended, which changes() tells.
   [[nodiscard]] virtual Result<std::vector<MemberReport>> find() = 0;
-  // kNotFound: it has no folder.
+  // The same of one, but whoever is lost is ended before this returns, so that no process of theirs
+  // is left when the caller reads of it. kNotFound: it has no folder.
   [[nodiscard]] virtual Result<MemberReport> find(const MemberKey& key) = 0;
 
   // SIGTERM now, SIGKILL after `grace`; the shepherd counts, also when the daemon is gone. Returns

@@ -135,7 +135,7 @@ void Tending::wait_for_something() {
   collect_children();
   if (kill_at_ && std::chrono::steady_clock::now() >= *kill_at_) {
     killed_ = true;
-    kill_all();
+    kill_when_due();
   }
   if (phase_ == Phase::kEnding && !anybody_left()) {
     const bool again = removed_ && killed_leftovers_;
@@ -160,6 +160,7 @@ void Tending::collect_children() {
     int status = 0;
     const pid_t pid = ::waitpid(-1, &status, WNOHANG);
     if (pid <= 0) return;
+    kills_.progressed();
     child_ended(pid, status);
   }
 }

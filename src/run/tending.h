@@ -16,6 +16,7 @@
 #include "run/attachments.h"
 #include "run/cgroups.h"
 #include "run/door_messages.h"
+#include "run/kill_schedule.h"
 #include "run/member_folder.h"
 #include "run/member_program.h"
 #include "run/output_log.h"
@@ -55,7 +56,7 @@ class Tending {
 
   // --- Ending: tending_end.cc ---
   void stop(std::chrono::seconds grace);
-  void kill_all() const;
+  void kill_when_due();
   void signal_all(int number) const;
   // False: it could not be started.
   bool run_aside(ChildPlan plan);
@@ -112,6 +113,7 @@ class Tending {
   std::optional<Moment> aside_until_;
   bool removed_ = false;
   bool killed_leftovers_ = false;
+  KillSchedule kills_;
 };
 
 }  // namespace divvy::run

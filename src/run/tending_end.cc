@@ -15,8 +15,8 @@
 namespace divvy::run {
 namespace {
 
-// How often those who are being killed are looked after.
-constexpr std::chrono::milliseconds kKillPause{20};
+// Between two attempts to remove a control group, in which the kernel is still busy.
+constexpr int kGroupPauseMs = 20;
 constexpr std::chrono::seconds kAsidePatience{60};
 // How long a full disk is waited for between two attempts at the last word.
 constexpr int kDiskPauseMs = 1'000;
@@ -55,7 +55,10 @@ void Tending::stop(std::chrono::seconds grace) {
   }
 }
 
-void Tending::kill_all() const {
+void Tending::kill_when_due() {
+  const Moment now = std::chrono::steady_clock::now();
+  if (!kills_.is_due(now)) return;
+  kills_.tried(now);
   (void)group_.kill();
   signal_descendants(::getpid(), SIGKILL);
 }
@@ -66,7 +69,7 @@ bool Tending::anybody_left() {
   const bool children = ::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) == 0;
   if (!children && group_.processes().empty()) return false;
   killed_leftovers_ = true;
-  kill_all();
+  kill_when_due();
   return true;
 }
 
@@ -75,10 +78,9 @@ std::optional<Tending::Moment> Tending::next_deadline() const {
   const auto sooner = [&result](Moment at) {
     if (!result || at < *result) result = at;
   };
-  const Moment soon = std::chrono::steady_clock::now() + kKillPause;
-  if (phase_ == Phase::kEnding) sooner(soon);
+  if (phase_ == Phase::kEnding) sooner(kills_.due());
   // Killed and not collected yet: once more, in case it had a child in that moment.
-  if (killed_) result = soon;
+  if (killed_ && kill_at_) result = kills_.due();
   if (aside_ > 0 && aside_until_) sooner(*aside_until_);
   return result;
 }
@@ -159,7 +161,7 @@ void Tending::finish() {
   find_reason();
   if (!end_.reason.empty() && !start_failed_) log_.say(end_.reason, clock_.wall_now());
   for (int tries = 0; tries < 100 && !group_.remove(); ++tries) {
-    (void)::poll(nullptr, 0, static_cast<int>(kKillPause.count()));
+    (void)::poll(nullptr, 0, kGroupPauseMs);
   }
   door_.reset();
   ::unlinkat(folder_.fd(), "door", 0);
