@@ -9,6 +9,7 @@
 #include "api/gpu_routes.h"
 #include "api/metrics.h"
 #include "api/node_routes.h"
+#include "api/request_target.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "child_modes.h"
@@ -121,7 +122,10 @@ Status serve(config::LiveConfig& settings, node::Background& background,
   server_options.max_for_operators = 64;
   server_options.mode = config.socket.group.empty() ? config.socket.mode : 0600;
   DIVVY_TRY(server,
-            net::HttpServer::create(server_options, [&](const auto& request, const auto& caller) {
+            net::HttpServer::create(server_options, [&](const auto& sent, const auto& caller) {
+              const auto target = api::resolve_target(sent);
+              if (!target) return target.error();
+              const net::HttpRequest& request = *target;
               if (api::GpuRoutes::handles(request.path)) return gpu_routes.handle(request, caller);
               if (QueueHouse::handles(request.path)) return queue->handle(request, caller);
               return routes.handle(request, caller);

@@ -7,6 +7,7 @@
 
 #include "api/answers.h"
 #include "api/openapi.h"
+#include "api/request_target.h"
 #include "base/log.h"
 #include "dispatch/accounts.h"
 #include "driver.h"
@@ -140,9 +141,10 @@ Status QueueHouse::serve_network() {
   options.account = [this](const auto& request, const auto& /*caller*/) {
     return people_->account_of(request);
   };
-  DIVVY_TRY(server,
-            net::HttpServer::create(options, [this](const auto& request, const auto& caller) {
-              if (handles(request.path)) return handle(request, caller);
+  DIVVY_TRY(server, net::HttpServer::create(options, [this](const auto& sent, const auto& caller) {
+              const auto target = api::resolve_target(sent);
+              if (!target) return target.error();
+              if (handles(target->path)) return handle(*target, caller);
               return api::problem(
                   Error{ErrorCode::kNotFound, "this is served on the machine itself only"});
             }));

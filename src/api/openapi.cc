@@ -1,6 +1,9 @@
 #include "api/openapi.h"
 
+#include <algorithm>
 #include <boost/json.hpp>
+#include <charconv>
+#include <utility>
 
 #include "api/openapi_tables.h"
 #include "base/check.h"
@@ -15,6 +18,49 @@ std::string reference(std::string_view schema) {
   return "#/components/schemas/" + std::string(schema);
 }
 
+// model/name.h
+constexpr std::string_view kName = "[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?";
+
+constexpr std::pair<std::string_view, std::string_view> kShortNames[] = {
+    {"id", "integer(1..4611686018427387904)"},
+    {"time", "integer(0..9223372036854)"},
+    {"count", "integer(0..4294967295)"},
+    {"seconds", "text|integer(0..316224000)"},
+    {"bytes", "text|integer(0..9223372036854775807)"},
+    {"share", "text|number"},
+    {"state", "<queued,starting,running,stopping,suspended,succeeded,failed,cancelled>"}};
+
+// What any request may be refused for: it is wrong, it is not allowed, there are too many of them,
+// or the daemon cannot answer now.
+constexpr std::string_view kAlways = "400 401 403 413 429 500 503";
+
+std::int64_t whole_number(std::string_view text) {
+  std::int64_t number = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+  DIVVY_CHECK(read.ec == std::errc() && read.ptr == text.data() + text.size(), "the number {}",
+              text);
+  return number;
+}
+
+std::string_view meaning_of(std::string_view status) {
+  constexpr std::pair<std::string_view, std::string_view> kMeanings[] = {
+      {"400", "the request is wrong; the detail says where"},
+      {"401", "no token, or one that is not valid"},
+      {"403", "not for this user"},
+      {"404", "there is no such thing"},
+      {"409", "not as things stand"},
+      {"413", "the request is too large"},
+      {"429", "too many requests"},
+      {"500", "the daemon could not do it"},
+      {"501", "not supported here"},
+      {"503", "not now; try again later"},
+      {"504", "it took too long"}};
+  const auto* const found =
+      std::ranges::find(kMeanings, status, &std::pair<std::string_view, std::string_view>::first);
+  DIVVY_CHECK(found != std::end(kMeanings), "status {}", status);
+  return found->second;
+}
+
 // One kind as openapi_tables.h writes it, without '?' and '-'.
 json::object schema_of(std::string_view kind) {
   if (const auto kinds = split(kind, '|');
@@ -23,10 +69,33 @@ json::object schema_of(std::string_view kind) {
     for (const std::string_view one : kinds) any.push_back(schema_of(one));
     return {{"anyOf", std::move(any)}};
   }
-  const std::string_view inside = kind.size() > 2 ? kind.substr(1, kind.size() - 2) : kind;
+  const std::string_view inside = kind.size() >= 2 ? kind.substr(1, kind.size() - 2) : kind;
   if (kind.starts_with('[')) return {{"type", "array"}, {"items", schema_of(inside)}};
   if (kind.starts_with('{')) {
     return {{"type", "object"}, {"additionalProperties", schema_of(inside)}};
+  }
+  if (kind.starts_with('<')) {
+    json::array words;
+    for (const std::string_view word : split(inside, ',')) words.emplace_back(word);
+    return {{"type", "string"}, {"enum", std::move(words)}};
+  }
+  if (const std::size_t range = kind.find('('); range != std::string_view::npos) {
+    const auto ends = split(kind.substr(range + 1, kind.size() - range - 2), '.');
+    return {{"type", kind.substr(0, range)},
+            {"minimum", whole_number(ends.front())},
+            {"maximum", whole_number(ends.back())}};
+  }
+  for (const auto& [short_name, meaning] : kShortNames) {
+    if (kind == short_name) return schema_of(meaning);
+  }
+  if (kind == "name") return {{"type", "string"}, {"pattern", fmt::format("^{}$", kName)}};
+  if (kind == "queue") {
+    return {{"type", "string"}, {"pattern", fmt::format("^{0}(/{0}){{0,7}}$", kName)}};
+  }
+  if (kind == "states") {
+    return {{"type", "string"},
+            {"pattern",
+             "^(queued|starting|running|stopping|suspended|succeeded|failed|cancelled|,)*$"}};
   }
   if (kind == "text") return {{"type", "string"}};
   if (kind == "object") return {{"type", "object"}, {"additionalProperties", true}};
@@ -59,6 +128,7 @@ json::object object_schema(const SchemaRow& row) {
   }
   json::object schema{{"type", "object"}, {"properties", std::move(properties)}};
   if (!required.empty()) schema["required"] = std::move(required);
+  if (row.closed) schema["additionalProperties"] = false;
   if (!row.text.empty()) schema["description"] = row.text;
   return schema;
 }
@@ -67,10 +137,14 @@ json::array parameters_of(const OperationRow& row) {
   json::array parameters;
   for (const std::string_view word : split(row.path, '/')) {
     if (!word.starts_with('{')) continue;
-    parameters.push_back(json::object{{"name", word.substr(1, word.size() - 2)},
+    const std::string_view name = word.substr(1, word.size() - 2);
+    const bool of_a_job = row.path.starts_with("/v1/jobs/");
+    parameters.push_back(json::object{{"name", name},
                                       {"in", "path"},
                                       {"required", true},
-                                      {"schema", schema_of("text")}});
+                                      {"schema", schema_of(of_a_job         ? "id"
+                                                           : name == "path" ? "queue"
+                                                                            : "name")}});
   }
   if (!row.query.empty()) {
     for (const std::string_view word : split(row.query, ' ')) {
@@ -104,13 +178,17 @@ json::object operation_of(const OperationRow& row) {
   if (row.other_status != 0) responses[std::to_string(row.other_status)] = std::move(works);
   json::object refused;
   refused["application/problem+json"] = json::object{{"schema", schema_of("Problem")}};
-  responses["default"] = json::object{{"description", "refused"}, {"content", std::move(refused)}};
+  const std::string refusals = fmt::format("{} {}", kAlways, row.refusals);
+  for (const std::string_view status : split(trim(refusals), ' ')) {
+    responses[status] = json::object{{"description", meaning_of(status)}, {"content", refused}};
+  }
   json::object operation{{"operationId", row.id},
                          {"summary", row.text},
                          {"parameters", parameters_of(row)},
                          {"responses", std::move(responses)}};
   if (!row.request.empty()) {
-    operation["requestBody"] = json::object{{"content", content_of(row.request)}};
+    operation["requestBody"] =
+        json::object{{"required", true}, {"content", content_of(row.request)}};
   }
   return operation;
 }

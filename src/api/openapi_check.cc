@@ -1,6 +1,8 @@
 // The check of real traffic against the document. It knows of JSON Schema what openapi.cc writes.
 #include <algorithm>
 #include <boost/json.hpp>
+#include <limits>
+#include <regex>
 
 #include "api/openapi.h"
 #include "base/text.h"
@@ -58,6 +60,21 @@ class Checker {
     if (!right) {
       kind_differs_ = true;
       add(place + ": is no " + type + ": " + json::serialize(value).substr(0, 60));
+    } else if (const json::value* words = schema.if_contains("enum")) {
+      if (std::ranges::find(words->as_array(), value) == words->as_array().end()) {
+        add(place + ": is none of the words for it: " + json::serialize(value).substr(0, 60));
+      }
+    } else if (const json::value* pattern = schema.if_contains("pattern")) {
+      const std::regex wanted(pattern->as_string().c_str());
+      if (!std::regex_match(value.as_string().c_str(), wanted)) {
+        add(place + ": is not written like that: " + json::serialize(value).substr(0, 60));
+      }
+    } else if (const json::value* least = schema.if_contains("minimum")) {
+      const auto number =
+          value.is_int64() ? value.as_int64() : std::numeric_limits<std::int64_t>::max();
+      if (number < least->as_int64() || number > schema.at("maximum").as_int64()) {
+        add(place + ": is out of its range: " + json::serialize(value).substr(0, 60));
+      }
     } else if (type == "array") {
       const auto& items = value.as_array();
       for (std::size_t i = 0; i < items.size(); ++i) {
@@ -87,7 +104,7 @@ class Checker {
         check(known->as_object(), field.value(), here);
       } else if (others != nullptr && others->is_object()) {
         check(others->as_object(), field.value(), here);
-      } else if (others == nullptr) {
+      } else if (others == nullptr || *others == json::value(false)) {
         add(here + ": is not described");
       }
     }
@@ -170,7 +187,6 @@ std::vector<std::string> check_traffic(const json::object& document, const Traff
   }
   const json::object& responses = operation->at("responses").as_object();
   const json::value* response = responses.if_contains(std::to_string(traffic.status));
-  if (response == nullptr && !worked) response = responses.if_contains("default");
   if (response == nullptr) {
     checker.add("status " + std::to_string(traffic.status) + ": is not described");
     return checker.take();

@@ -7,35 +7,35 @@ namespace {
 
 // clang-format off
 constexpr FieldRow kProblem[] = {
-    {"type", "text", ""}, {"title", "text", ""}, {"status", "integer", ""},
+    {"type", "text", ""}, {"title", "text", ""}, {"status", "integer(400..599)", ""},
     {"detail", "text", "One sentence: the field, what is wrong, what to do"},
     {"advice", "text-", ""}, {"ever", "boolean-", "It would fit if others left"},
     {"gpus", "[object]-", ""}};
 
 constexpr FieldRow kMount[] = {
     {"source", "text", ""}, {"target", "text", ""}, {"read_only", "boolean-", ""}};
-constexpr FieldRow kPort[] = {{"host", "integer", ""}, {"container", "integer", ""}};
+constexpr FieldRow kPort[] = {{"host", "integer(1..65535)", ""}, {"container", "integer(1..65535)", ""}};
 constexpr FieldRow kContainer[] = {
     {"image", "text", ""}, {"mounts", "[Mount]-", ""}, {"ports", "[Port]-", ""},
     {"entry_point", "[text]?-", "Instead of the image's"}};
 constexpr FieldRow kUlimit[] = {
-    {"soft", "text|integer", "A number or unlimited"}, {"hard", "text|integer", ""}};
+    {"soft", "integer|<unlimited>", ""}, {"hard", "integer|<unlimited>", ""}};
 constexpr FieldRow kLimits[] = {
-    {"cpu_milli", "integer?-", "1500 is one and a half CPUs"}, {"ram", "text|integer?-", ""},
-    {"pids", "integer?-", ""}, {"shm", "text|integer?-", ""},
-    {"ulimits", "{text|integer|Ulimit}-", "By the names of ulimit(1)"}};
+    {"cpu_milli", "count?-", "1500 is one and a half CPUs"}, {"ram", "bytes?-", ""},
+    {"pids", "count?-", ""}, {"shm", "bytes?-", ""},
+    {"ulimits", "{integer|<unlimited>|Ulimit}-", "By the names of ulimit(1)"}};
 constexpr FieldRow kArray[] = {
-    {"first", "integer-", ""}, {"last", "integer-", ""}, {"step", "integer-", ""},
-    {"at_once", "integer-", "0: as many as fit"}};
+    {"first", "count-", ""}, {"last", "count-", ""}, {"step", "integer(1..4294967295)-", ""},
+    {"at_once", "count-", "0: as many as fit"}};
 constexpr FieldRow kDependency[] = {
-    {"job", "integer", ""}, {"kind", "text-", "succeeded, failed or ended"}};
+    {"job", "id", ""}, {"kind", "<succeeded,failed,ended>-", ""}};
 constexpr FieldRow kRetry[] = {
-    {"most", "integer-", ""}, {"pause", "text|integer-", ""}, {"longest_pause", "text|integer-", ""}};
+    {"most", "integer(0..1000)-", ""}, {"pause", "seconds-", ""}, {"longest_pause", "seconds-", ""}};
 constexpr FieldRow kNear[] = {
-    {"closeness", "text-", "any, zone, rack, node, numa, pcie or nvlink"},
+    {"closeness", "<any,zone,rack,node,numa,pcie,nvlink>-", ""},
     {"required", "boolean-", "Otherwise it is tried first"}};
 constexpr FieldRow kSpread[] = {
-    {"domain", "text-", "node, rack or zone"}, {"most", "integer-", "Members in one of them"}};
+    {"domain", "<node,rack,zone>-", ""}, {"most", "count-", "Members in one of them"}};
 constexpr FieldRow kWhere[] = {
     {"nodes", "[text]-", "Only these"}, {"nodes_denied", "[text]-", "Never these"},
     {"node_labels", "{text|integer}-", "The node has all of them"},
@@ -43,32 +43,32 @@ constexpr FieldRow kWhere[] = {
     {"gpus_near", "Near-", "The GPUs of one member"}, {"members_near", "Near-", "The members"},
     {"spread", "Spread?-", "Members that should not fall together"}};
 constexpr FieldRow kJobSpec[] = {
-    {"name", "text-", ""}, {"queue", "text-", ""}, {"command", "[text]-", ""},
+    {"name", "name|<>-", ""}, {"queue", "queue-", ""}, {"command", "[text]-", ""},
     {"environment", "{text|integer}-", ""}, {"working_directory", "text-", ""},
     {"container", "Container?-", "Without it: a plain process"},
-    {"gpu", "text|number?-", "For each member: 0.3, 2.5, 4, 0; without it gpu_memory says how much"},
-    {"gpu_memory", "text|integer?-", "The limit on each GPU; without it the same part as of the GPU"},
+    {"gpu", "share?-", "For each member: 0.3, 2.5, 4, 0; without it gpu_memory says how much"},
+    {"gpu_memory", "bytes?-", "The limit on each GPU; without it the same part as of the GPU"},
     {"cap", "boolean-", "Never more than the share"}, {"models", "[text]-", ""},
-    {"models_denied", "[text]-", ""}, {"topology", "text-", "any, numa or nvlink"},
-    {"members", "integer-", "Start together or not at all"},
-    {"least_members", "integer-", "0: all"}, {"devices", "[text]-", ""},
+    {"models_denied", "[text]-", ""}, {"topology", "<any,numa,nvlink>-", ""},
+    {"members", "integer(1..4294967295)-", "Start together or not at all"},
+    {"least_members", "count-", "0: all"}, {"devices", "[text]-", ""},
     {"where", "Where-", "Which nodes will do, and how close to each other"},
-    {"class", "text-", "batch or latency"}, {"limits", "Limits-", ""}, {"priority", "integer-", ""},
+    {"class", "<batch,latency>-", ""}, {"limits", "Limits-", ""}, {"priority", "integer(-1000..1000)-", ""},
     {"stdin", "boolean-", "Whoever attaches may type to it"},
-    {"preemptible", "boolean-", ""}, {"grace", "text|integer-", "\"30s\", or seconds"},
-    {"minimum_run", "text|integer-", ""}, {"time_limit", "text|integer?-", ""},
-    {"expected", "text|integer?-", ""}, {"array", "Array?-", ""},
-    {"after", "[integer|Dependency]-", ""}, {"retry", "Retry-", ""}, {"labels", "{text}-", ""},
+    {"preemptible", "boolean-", ""}, {"grace", "seconds-", "\"30s\", or seconds"},
+    {"minimum_run", "seconds-", ""}, {"time_limit", "seconds?-", ""},
+    {"expected", "seconds?-", ""}, {"array", "Array?-", ""},
+    {"after", "[id|Dependency]-", ""}, {"retry", "Retry-", ""}, {"labels", "{text}-", ""},
     {"hold_for_capacity", "boolean-", "Wait also for GPUs that are not there"}};
 
 constexpr FieldRow kJobChange[] = {
-    {"priority", "integer-", ""}, {"time_limit", "text|integer?-", ""},
-    {"expected", "text|integer?-", ""}, {"queue", "text-", "While it waits"},
-    {"gpu", "text|number?-", "While it waits"}, {"gpu_memory", "text|integer?-", "While it waits"},
-    {"members", "integer-", "While it waits"}};
+    {"priority", "integer(-1000..1000)-", ""}, {"time_limit", "seconds?-", ""},
+    {"expected", "seconds?-", ""}, {"queue", "queue-", "While it waits"},
+    {"gpu", "share?-", "While it waits"}, {"gpu_memory", "bytes?-", "While it waits"},
+    {"members", "integer(1..4294967295)-", "While it waits"}};
 
 constexpr FieldRow kStep[] = {
-    {"unixMilliseconds", "integer", ""}, {"state", "text", ""}, {"reason", "text", ""}};
+    {"unixMilliseconds", "integer", ""}, {"state", "state", ""}, {"reason", "text", ""}};
 constexpr FieldRow kSlice[] = {
     {"gpu", "text", "UUID"}, {"shareThousandths", "integer", ""}, {"capped", "boolean", ""},
     {"memoryLimitBytes", "integer", ""}};
@@ -78,13 +78,15 @@ constexpr FieldRow kEnd[] = {
 constexpr FieldRow kMember[] = {
     {"rank", "integer", ""}, {"node", "text", ""}, {"slices", "[Slice]", ""}, {"end", "End?", ""}};
 constexpr FieldRow kWait[] = {
-    {"kind", "text", ""}, {"text", "text", ""}, {"place", "integer?", "In line, from 1"},
+    {"kind", "<nothing,suspended,dependency,back-off,array,quota,room,reservation,full,never,next>", ""},
+    {"text", "text", ""}, {"place", "integer?", "In line, from 1"},
     {"inLine", "integer", ""}, {"startsUnixMilliseconds", "integer?", "The best guess, Unix milliseconds"}};
 constexpr FieldRow kJob[] = {
     {"apiVersion", "text-", ""}, {"kind", "text-", ""},
-    {"id", "integer", ""}, {"name", "text", ""}, {"owner", "text", ""}, {"queue", "text", ""},
-    {"state", "text", "queued, starting, running, stopping, suspended, succeeded, failed, cancelled"},
-    {"stopping", "text?", "Why"}, {"class", "text", ""}, {"priority", "integer", ""},
+    {"id", "id", ""}, {"name", "text", ""}, {"owner", "text", ""}, {"queue", "text", ""},
+    {"state", "state", ""},
+    {"stopping", "<cancelled,suspended,preempted,reclaimed,time-limit,idle,member-failed,place-lost>?", "Why"},
+    {"class", "<batch,latency>", ""}, {"priority", "integer", ""},
     {"members", "integer", ""}, {"shareThousandths", "integer", "Of a GPU, for each member"},
     {"array", "integer?", "First job of its array"}, {"arrayIndex", "integer?", ""},
     {"submittedUnixMilliseconds", "integer", ""}, {"startedUnixMilliseconds", "integer?", ""},
@@ -98,33 +100,33 @@ constexpr FieldRow kJobList[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Job]", ""},
     {"next", "integer?-", "`after` of the next page"}, {"dryRun", "boolean-", ""}};
 constexpr FieldRow kExplanation[] = {
-    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"job", "integer", ""}, {"state", "text", ""},
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"job", "id", ""}, {"state", "state", ""},
     {"waits", "Wait", ""}, {"details", "text", ""}};
 constexpr FieldRow kAttempt[] = {{"attempt", "integer", ""}, {"members", "[Member]", ""}};
 constexpr FieldRow kAttemptList[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Attempt]", ""}};
 constexpr FieldRow kPlace[] = {
     {"rank", "integer", ""}, {"name", "text", ""}, {"node", "text", ""}, {"folder", "text", ""},
-    {"phase", "text?", ""}, {"pid", "integer", ""}, {"without", "text", "Limits that it runs without"}};
+    {"phase", "<living,ended,lost>?", ""}, {"pid", "integer", ""}, {"without", "text", "Limits that it runs without"}};
 constexpr FieldRow kMemberList[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Place]", ""}};
 constexpr FieldRow kPruneRequest[] = {
-    {"older_than", "text|integer?-", ""}, {"everybody", "boolean?-", "For admins"}};
+    {"older_than", "seconds?-", ""}, {"everybody", "boolean?-", "For admins"}};
 constexpr FieldRow kPruneResult[] = {
-    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"jobs", "[integer]", ""}};
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"jobs", "[id]", ""}};
 
 constexpr FieldRow kPersonRequest[] = {
-    {"name", "text-", "To add one"}, {"role", "text?-", "admin or user"}, {"uid", "integer?-", ""},
+    {"name", "name-", "To add one"}, {"role", "<admin,user>?-", ""}, {"uid", "count?-", ""},
     {"disabled", "boolean?-", ""}};
 constexpr FieldRow kPerson[] = {
-    {"apiVersion", "text-", ""}, {"kind", "text-", ""}, {"name", "text", ""}, {"role", "text-", ""},
-    {"uid", "integer?-", ""}, {"createdUnixMilliseconds", "integer-", ""},
+    {"apiVersion", "text-", ""}, {"kind", "text-", ""}, {"name", "text", ""}, {"role", "<admin,user>-", ""},
+    {"uid", "count?-", ""}, {"createdUnixMilliseconds", "integer-", ""},
     {"disabled", "boolean-", ""}, {"removed", "boolean-", ""}};
 constexpr FieldRow kPersonList[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Person]", ""}};
 constexpr FieldRow kTokenRequest[] = {
-    {"user", "text?-", "Of others: for admins"}, {"label", "text?-", ""},
-    {"expires_in", "text|integer?-", ""}};
+    {"user", "name?-", "Of others: for admins"}, {"label", "text?-", ""},
+    {"expires_in", "seconds?-", ""}};
 constexpr FieldRow kToken[] = {
     {"apiVersion", "text-", ""}, {"kind", "text-", ""}, {"id", "text", ""}, {"user", "text-", ""},
     {"label", "text-", ""}, {"createdUnixMilliseconds", "integer-", ""},
@@ -135,14 +137,14 @@ constexpr FieldRow kTokenList[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Token]", ""}};
 
 constexpr FieldRow kQueueRequest[] = {
-    {"gpu", "text|number?-", "What is promised to it"}, {"memory", "text|integer?-", ""},
-    {"jobs", "integer?-", ""}, {"borrow", "boolean?-", ""}, {"most_gpu", "text|number?-", ""},
-    {"weight", "integer?-", ""}, {"user_gpu", "text|number?-", "Of one user in it"},
-    {"user_memory", "text|integer?-", ""}, {"user_jobs", "integer?-", ""},
-    {"idle_after", "text|integer?-", ""}, {"idle_warning", "text|integer?-", ""}};
+    {"gpu", "share?-", "What is promised to it"}, {"memory", "bytes?-", ""},
+    {"jobs", "count?-", ""}, {"borrow", "boolean?-", ""}, {"most_gpu", "share?-", ""},
+    {"weight", "count?-", ""}, {"user_gpu", "share?-", "Of one user in it"},
+    {"user_memory", "bytes?-", ""}, {"user_jobs", "count?-", ""},
+    {"idle_after", "seconds?-", ""}, {"idle_warning", "seconds?-", ""}};
 constexpr FieldRow kQuotaRequest[] = {
-    {"gpu", "text|number?-", ""}, {"memory", "text|integer?-", ""}, {"jobs", "integer?-", ""},
-    {"weight", "integer?-", ""}};
+    {"gpu", "share?-", ""}, {"memory", "bytes?-", ""}, {"jobs", "count?-", ""},
+    {"weight", "count?-", ""}};
 constexpr FieldRow kQuota[] = {
     {"gpu", "text?", ""}, {"memoryBytes", "integer?", ""}, {"jobs", "integer?", ""}};
 constexpr FieldRow kQueue[] = {
@@ -166,80 +168,92 @@ constexpr FieldRow kBackupRequest[] = {{"to", "text", "A file on the machine, by
 constexpr FieldRow kBackup[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"to", "text", ""}};
 
+constexpr FieldRow kGrantRequest[] = {
+    {"gpu", "text", "\"0.3\", \"2\""}, {"memory", "text?-", "\"10GiB\""}, {"cap", "boolean?-", ""},
+    {"class", "<batch,latency>?-", ""}, {"mode", "text?-", ""}, {"devices", "[text]?-", ""},
+    {"name", "name?-", ""}, {"command", "text?-", "For lists"}, {"wait", "boolean?-", "Until it fits"},
+    {"timeoutSeconds", "count?-", "504 when it does not fit by then"}};
+constexpr FieldRow kChangeRequest[] = {
+    {"gpu", "text?-", ""}, {"memory", "text?-", ""}, {"cap", "boolean?-", ""},
+    {"class", "<batch,latency>?-", ""}};
+constexpr FieldRow kCordonRequest[] = {
+    {"reason", "text-", ""}, {"deadlineSeconds", "count-", "Of a drain: then the present work is ended"}};
+
 constexpr SchemaRow kSchemas[] = {
     {"Problem", "What went wrong (RFC 9457)", kProblem},
-    {"Mount", "", kMount}, {"Port", "", kPort}, {"Container", "", kContainer}, {"Ulimit", "", kUlimit},
-    {"Limits", "", kLimits}, {"Array", "", kArray}, {"Dependency", "", kDependency},
-    {"Retry", "", kRetry}, {"Near", "", kNear}, {"Spread", "", kSpread}, {"Where", "", kWhere},
-    {"JobSpec", "What is submitted; the job file has the same fields", kJobSpec},
-    {"JobChange", "What can be changed after the submit", kJobChange},
+    {"Mount", "", kMount, true}, {"Port", "", kPort, true}, {"Container", "", kContainer, true}, {"Ulimit", "", kUlimit, true},
+    {"Limits", "", kLimits, true}, {"Array", "", kArray, true}, {"Dependency", "", kDependency, true},
+    {"Retry", "", kRetry, true}, {"Near", "", kNear, true}, {"Spread", "", kSpread, true}, {"Where", "", kWhere, true},
+    {"JobSpec", "What is submitted; the job file has the same fields", kJobSpec, true},
+    {"JobChange", "What can be changed after the submit", kJobChange, true},
     {"Step", "", kStep}, {"Slice", "", kSlice}, {"End", "", kEnd}, {"Member", "", kMember},
     {"Wait", "Why it waits", kWait}, {"Job", "", kJob}, {"JobList", "", kJobList},
     {"Explanation", "", kExplanation}, {"Attempt", "", kAttempt}, {"AttemptList", "", kAttemptList},
-    {"Place", "", kPlace}, {"MemberList", "", kMemberList}, {"PruneRequest", "", kPruneRequest},
-    {"PruneResult", "", kPruneResult}, {"PersonRequest", "", kPersonRequest}, {"Person", "", kPerson},
-    {"PersonList", "", kPersonList}, {"TokenRequest", "", kTokenRequest}, {"Token", "", kToken},
-    {"TokenList", "", kTokenList}, {"QueueRequest", "", kQueueRequest},
-    {"QuotaRequest", "", kQuotaRequest}, {"Quota", "", kQuota}, {"Queue", "", kQueue},
+    {"Place", "", kPlace}, {"MemberList", "", kMemberList}, {"PruneRequest", "", kPruneRequest, true},
+    {"PruneResult", "", kPruneResult}, {"PersonRequest", "", kPersonRequest, true}, {"Person", "", kPerson},
+    {"PersonList", "", kPersonList}, {"TokenRequest", "", kTokenRequest, true}, {"Token", "", kToken},
+    {"TokenList", "", kTokenList}, {"QueueRequest", "", kQueueRequest, true},
+    {"QuotaRequest", "", kQuotaRequest, true}, {"Quota", "", kQuota}, {"Queue", "", kQueue},
     {"QueueList", "", kQueueList}, {"UserQuota", "", kUserQuota}, {"QuotaList", "", kQuotaList},
     {"Removed", "", kRemoved}, {"Usage", "", kUsage}, {"UsageReport", "", kUsageReport},
-    {"BackupRequest", "", kBackupRequest}, {"Backup", "", kBackup}};
+    {"GrantRequest", "", kGrantRequest, true}, {"ChangeRequest", "", kChangeRequest, true},
+    {"CordonRequest", "", kCordonRequest, true}, {"BackupRequest", "", kBackupRequest, true}, {"Backup", "", kBackup}};
 
 constexpr std::string_view kJobsQuery =
-    "state:text owner:text queue:text name:text array:integer since:integer before:integer "
-    "order:text after:integer limit:integer";
+    "state:states owner:text queue:text name:text array:id since:time before:time "
+    "order:<newest,oldest> after:id limit:integer(1..1000)";
 
 constexpr OperationRow kOperations[] = {
     {"POST", "/v1/jobs", "submitJob", "Submits a job, or the tasks of an array; 200 for an Idempotency-Key that came before",
-     "dry_run:boolean", "JobSpec", 201, "JobList", 200},
+     "dry_run:boolean", "JobSpec", 201, "JobList", 200, "404 409"},
     {"GET", "/v1/jobs", "listJobs", "A page of jobs", kJobsQuery, "", 200, "JobList"},
-    {"GET", "/v1/jobs/{id}", "getJob", "One job, with why it waits", "", "", 200, "Job"},
-    {"PATCH", "/v1/jobs/{id}", "changeJob", "Changes a job that has not ended", "", "JobChange", 200, "Job"},
-    {"DELETE", "/v1/jobs/{id}", "cancelJob", "Cancels a job", "", "", 200, "Job"},
-    {"POST", "/v1/jobs/{id}/suspend", "suspendJob", "Stops a job until it is resumed", "", "", 200, "Job"},
-    {"POST", "/v1/jobs/{id}/resume", "resumeJob", "Lets a suspended job go on", "", "", 200, "Job"},
-    {"POST", "/v1/jobs/{id}/requeue", "requeueJob", "Takes a job from its GPUs and queues it again", "", "", 200, "Job"},
-    {"GET", "/v1/jobs/{id}/explain", "explainJob", "What stands in its way", "", "", 200, "Explanation"},
-    {"GET", "/v1/jobs/{id}/attempts", "listAttempts", "Every time that it was started", "", "", 200, "AttemptList"},
-    {"GET", "/v1/jobs/{id}/members", "listMembers", "Where its members are", "", "", 200, "MemberList"},
+    {"GET", "/v1/jobs/{id}", "getJob", "One job, with why it waits", "", "", 200, "Job", 0, "404"},
+    {"PATCH", "/v1/jobs/{id}", "changeJob", "Changes a job that has not ended", "", "JobChange", 200, "Job", 0, "404 409"},
+    {"DELETE", "/v1/jobs/{id}", "cancelJob", "Cancels a job", "", "", 200, "Job", 0, "404 409"},
+    {"POST", "/v1/jobs/{id}/suspend", "suspendJob", "Stops a job until it is resumed", "", "", 200, "Job", 0, "404 409"},
+    {"POST", "/v1/jobs/{id}/resume", "resumeJob", "Lets a suspended job go on", "", "", 200, "Job", 0, "404 409"},
+    {"POST", "/v1/jobs/{id}/requeue", "requeueJob", "Takes a job from its GPUs and queues it again", "", "", 200, "Job", 0, "404 409"},
+    {"GET", "/v1/jobs/{id}/explain", "explainJob", "What stands in its way", "", "", 200, "Explanation", 0, "404"},
+    {"GET", "/v1/jobs/{id}/attempts", "listAttempts", "Every time that it was started", "", "", 200, "AttemptList", 0, "404"},
+    {"GET", "/v1/jobs/{id}/members", "listMembers", "Where its members are", "", "", 200, "MemberList", 0, "404"},
     {"GET", "/v1/jobs/{id}/logs", "readLogs", "Its output",
-     "tail:integer since:integer rank:integer attempt:integer follow:boolean timestamps:boolean", "", 200, "text/plain"},
+     "tail:count since:time rank:count attempt:count follow:boolean timestamps:boolean", "", 200, "text/plain", 0, "404"},
     {"POST", "/v1/jobs/prune", "pruneJobs", "Forgets jobs that have ended", "", "PruneRequest", 200, "PruneResult"},
     {"GET", "/v1/watch", "watchEvents", "What happens, as server-sent events; goes on behind Last-Event-ID",
-     "after:integer job:integer user:text limit:integer from:text", "", 200, "text/event-stream"},
+     "after:count job:id user:text limit:integer(1..1000) from:<now>", "", 200, "text/event-stream"},
     {"GET", "/v1/whoami", "whoAmI", "Who is asking", "", "", 200, "Person"},
     {"GET", "/v1/people", "listPeople", "Everybody; for admins", "", "", 200, "PersonList"},
-    {"POST", "/v1/people", "addPerson", "Adds somebody; for admins", "", "PersonRequest", 201, "Person"},
-    {"PATCH", "/v1/people/{name}", "changePerson", "Role, uid, disabled; for admins", "", "PersonRequest", 200, "Person"},
-    {"DELETE", "/v1/people/{name}", "removePerson", "Their tokens go along; for admins", "", "", 200, "Person"},
+    {"POST", "/v1/people", "addPerson", "Adds somebody; for admins", "", "PersonRequest", 201, "Person", 0, "409"},
+    {"PATCH", "/v1/people/{name}", "changePerson", "Role, uid, disabled; for admins", "", "PersonRequest", 200, "Person", 0, "404 409"},
+    {"DELETE", "/v1/people/{name}", "removePerson", "Their tokens go along; for admins", "", "", 200, "Person", 0, "404 409"},
     {"GET", "/v1/tokens", "listTokens", "One's own tokens; of everybody for admins", "everybody:boolean", "", 200, "TokenList"},
-    {"POST", "/v1/tokens", "addToken", "Makes a token and shows it once", "", "TokenRequest", 201, "Token"},
-    {"DELETE", "/v1/tokens/{id}", "revokeToken", "Revokes a token", "", "", 200, "Token"},
+    {"POST", "/v1/tokens", "addToken", "Makes a token and shows it once", "", "TokenRequest", 201, "Token", 0, "404 409"},
+    {"DELETE", "/v1/tokens/{id}", "revokeToken", "Revokes a token", "", "", 200, "Token", 0, "404"},
     {"GET", "/v1/queues", "listQueues", "Queues, what they are promised and hold", "", "", 200, "QueueList"},
-    {"PUT", "/v1/queues/{path}", "putQueue", "Sets a queue; for admins", "", "QueueRequest", 200, "QueueRequest"},
-    {"DELETE", "/v1/queues/{path}", "removeQueue", "Back to the configuration; for admins", "", "", 200, "Removed"},
+    {"PUT", "/v1/queues/{path}", "putQueue", "Sets a queue; for admins", "", "QueueRequest", 200, "QueueRequest", 0, "404 409"},
+    {"DELETE", "/v1/queues/{path}", "removeQueue", "Back to the configuration; for admins", "", "", 200, "Removed", 0, "404 409"},
     {"GET", "/v1/quotas", "listQuotas", "What users may have and hold", "", "", 200, "QuotaList"},
-    {"PUT", "/v1/quotas/{user}", "putQuota", "Sets what a user may have; for admins", "", "QuotaRequest", 200, "QuotaRequest"},
-    {"DELETE", "/v1/quotas/{user}", "removeQuota", "Back to the configuration; for admins", "", "", 200, "Removed"},
+    {"PUT", "/v1/quotas/{user}", "putQuota", "Sets what a user may have; for admins", "", "QuotaRequest", 200, "QuotaRequest", 0, "404 409"},
+    {"DELETE", "/v1/quotas/{user}", "removeQuota", "Back to the configuration; for admins", "", "", 200, "Removed", 0, "404 409"},
     {"GET", "/v1/usage", "reportUsage", "What was held and used; of others for admins. format=csv gives a table",
-     "by:text since:integer before:integer user:text queue:text job:integer format:text", "", 200, "UsageReport"},
-    {"POST", "/v1/backup", "makeBackup", "Writes a backup of the database; for admins", "", "BackupRequest", 200, "Backup"},
+     "by:<user,queue,job,hour> since:time before:time user:text queue:text job:id format:<json,csv>", "", 200, "UsageReport"},
+    {"POST", "/v1/backup", "makeBackup", "Writes a backup of the database; for admins", "", "BackupRequest", 200, "Backup", 0, "404 409"},
     {"GET", "/v1/node", "getNode", "The machine and what is free on it", "", "", 200, "object"},
     {"GET", "/v1/stats", "getStats", "GPUs and tenants in one answer", "", "", 200, "object"},
     {"GET", "/v1/tenants", "listTenants", "Everybody who holds slices", "", "", 200, "object"},
-    {"POST", "/v1/tenants", "grantSlices", "Slices for the calling process", "", "object", 201, "object"},
-    {"GET", "/v1/tenants/{id}", "getTenant", "One, by number or name", "", "", 200, "object"},
-    {"PATCH", "/v1/tenants/{id}", "changeTenant", "Share, memory, cap or class while it runs", "", "object", 200, "object"},
-    {"DELETE", "/v1/tenants/{id}", "releaseTenant", "Takes its slices back", "", "", 200, "object"},
+    {"POST", "/v1/tenants", "grantSlices", "Slices for the calling process", "", "GrantRequest", 201, "object", 0, "404 409 501 504"},
+    {"GET", "/v1/tenants/{id}", "getTenant", "One, by number or name", "", "", 200, "object", 0, "404"},
+    {"PATCH", "/v1/tenants/{id}", "changeTenant", "Share, memory, cap or class while it runs", "", "ChangeRequest", 200, "object", 0, "404 409 501"},
+    {"DELETE", "/v1/tenants/{id}", "releaseTenant", "Takes its slices back", "", "", 200, "object", 0, "404 409"},
     {"GET", "/v1/slices", "listSlices", "Slices that are held by a name", "", "", 200, "object"},
-    {"POST", "/v1/slices", "holdSlice", "Holds slices for containers", "", "object", 201, "object"},
-    {"GET", "/v1/slices/{name}", "getSlice", "One of them", "", "", 200, "object"},
-    {"DELETE", "/v1/slices/{name}", "releaseSlice", "Releases it", "", "", 200, "object"},
+    {"POST", "/v1/slices", "holdSlice", "Holds slices for containers", "", "GrantRequest", 201, "object", 0, "404 409 501"},
+    {"GET", "/v1/slices/{name}", "getSlice", "One of them", "", "", 200, "object", 0, "404"},
+    {"DELETE", "/v1/slices/{name}", "releaseSlice", "Releases it", "", "", 200, "object", 0, "404 409"},
     {"GET", "/v1/gpus", "listGpus", "Every GPU and its health", "", "", 200, "object"},
-    {"POST", "/v1/gpus/{gpu}/cordon", "cordonGpu", "No new work for it", "", "object", 200, "object"},
-    {"POST", "/v1/gpus/{gpu}/drain", "drainGpu", "And the present work is to end", "", "object", 200, "object"},
-    {"POST", "/v1/gpus/{gpu}/uncordon", "uncordonGpu", "Work again", "", "object", 200, "object"},
-    {"GET", "/v1/events", "listGpuEvents", "What happened to GPUs", "since:integer wait:integer", "", 200, "object"},
+    {"POST", "/v1/gpus/{gpu}/cordon", "cordonGpu", "No new work for it", "", "CordonRequest", 200, "object", 0, "404 409"},
+    {"POST", "/v1/gpus/{gpu}/drain", "drainGpu", "And the present work is to end", "", "CordonRequest", 200, "object", 0, "404 409"},
+    {"POST", "/v1/gpus/{gpu}/uncordon", "uncordonGpu", "Work again", "", "CordonRequest", 200, "object", 0, "404 409"},
+    {"GET", "/v1/events", "listGpuEvents", "What happened to GPUs", "since:count wait:integer(0..3600)", "", 200, "object"},
     {"GET", "/v1/openapi.json", "getOpenApi", "This document", "", "", 200, "object"}};
 // clang-format on
 

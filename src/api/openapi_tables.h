@@ -3,7 +3,11 @@
 //
 // Kinds of values are written short: "text", "integer", "number", "boolean", "object" (whatever is
 // in it), the name of another schema, "[kind]" for a list, "{kind}" for a map by names, "a|b" for
-// either. '?' behind it: may be null. '-' behind that: may be missing.
+// either, "<a,b>" for one of these words, "integer(1..9)" for a range. '?' behind it: may be null.
+// '-' behind that: may be missing. And, with what the server takes for them: "id" and "time" (Unix
+// milliseconds), "count" (not negative), "name", "queue", "state" (of a job), "states" (with
+// commas), "seconds" ("30s", or a number), "bytes" ("4GiB", or a number) and "share" ("0.3", or a
+// number).
 #pragma once
 
 #include <span>
@@ -21,6 +25,8 @@ struct SchemaRow {
   std::string_view name;
   std::string_view text;
   std::span<const FieldRow> fields;
+  // Requests and what is in them: a field that is not here is refused. Answers may get new ones.
+  bool closed = false;
 };
 
 struct OperationRow {
@@ -33,6 +39,8 @@ struct OperationRow {
   int status;                // When it works
   std::string_view answer;   // Schema of the answer, or a media type with a slash in it
   int other_status = 0;      // Works too, with the same answer
+  // Why it may be refused, beside what any request may be refused for.
+  std::string_view refusals = {};  // "403 404 409"
 };
 
 [[nodiscard]] std::span<const SchemaRow> openapi_schemas();
