@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := help
-.PHONY: help packages build demo test check soak format format-check tidy layering asan tsan fuzz \
+.PHONY: help packages build demo test check check-api soak format format-check tidy layering asan tsan fuzz \
         bench dist install clean
 
 help: ## list these verbs
@@ -26,7 +26,11 @@ test: packages ## build and run every test; needs no GPU
 
 check: format-check tidy asan ## format, tidy, layering, every test under the address sanitizer
 
-soak: tsan fuzz ## the long checks: thread sanitizer and fuzzers, for changes to threads or parsers
+soak: tsan fuzz check-api ## the long checks: thread sanitizer, fuzzers, requests made from the API's description
+
+check-api: packages ## requests that schemathesis makes from the API's description, right and wrong ones
+	@tools/build dev programs
+	@tools/check-api build/dev
 
 format: packages ## rewrite the sources in the project's format
 	@git ls-files '*.h' '*.cc' '*.inc' | xargs clang-format-19 -i

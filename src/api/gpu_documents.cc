@@ -4,6 +4,7 @@
 #include <boost/json.hpp>
 #include <charconv>
 #include <chrono>
+#include <limits>
 
 #include "base/text.h"
 
@@ -122,7 +123,9 @@ Result<EventsQuery> parse_events_query(std::string_view query) {
     const std::size_t middle = std::min(part.find('='), part.size());
     const std::string_view name = part.substr(0, middle);
     const std::string_view value = part.substr(std::min(middle + 1, part.size()));
-    if (const auto number = number_in<std::uint64_t>(value); name == "since" && number && !since) {
+    if (const auto number = number_in<std::uint64_t>(value);
+        name == "since" && number && !since &&
+        *number <= std::numeric_limits<std::int64_t>::max()) {
       result.since = *number;
       since = true;
     } else if (const auto seconds = number_in<std::uint32_t>(value);

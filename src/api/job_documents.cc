@@ -57,8 +57,7 @@ json::array member_documents(const std::vector<model::JobMember>& members) {
 Result<std::optional<JobId>> job_in(Query& query, std::string_view name) {
   DIVVY_TRY(number, query.number(name));
   if (!number) return std::nullopt;
-  // Ids are kept as signed numbers.
-  return JobId(std::min(*number, std::uint64_t{1} << 62U));
+  return JobId(*number);
 }
 
 Result<std::uint32_t> limit_in(Query& query, std::uint32_t most) {
@@ -158,7 +157,7 @@ Result<store::EventFilter> parse_stored_events_query(std::string_view text) {
   DIVVY_TRY(query, Query::parse(text));
   store::EventFilter filter;
   DIVVY_TRY(after, query.number("after"));
-  filter.after = std::min(after.value_or(0), std::uint64_t{1} << 62U);
+  filter.after = after.value_or(0);
   DIVVY_TRY(job, job_in(query, "job"));
   filter.job = job;
   filter.user = query.text("user");

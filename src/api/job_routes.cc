@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <charconv>
+#include <limits>
 
 #include "api/answers.h"
 #include "api/documents.h"
@@ -35,7 +36,10 @@ HttpResponse no_such_route(const net::HttpRequest& request) {
 Result<model::JobId> parse_job_id(std::string_view text) {
   std::uint64_t number = 0;
   const auto read = std::from_chars(text.begin(), text.end(), number);
-  if (read.ec == std::errc() && read.ptr == text.end() && number > 0) return model::JobId(number);
+  if (read.ec == std::errc() && read.ptr == text.end() && number > 0 &&
+      number <= std::numeric_limits<std::int64_t>::max()) {
+    return model::JobId(number);
+  }
   return err(ErrorCode::kInvalidArgument, "\"{}\" is no number of a job; write one like 17",
              escape_for_terminal(text.substr(0, 40)));
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <limits>
 #include <set>
 
 #include "api/job_documents.h"
@@ -48,7 +49,10 @@ Result<LogQuery> parse_log_query(const std::string& text, const model::Job& job)
   }
   wanted.wish = {tail, since};
   if (rank) wanted.rank = static_cast<std::uint32_t>(*rank);
-  if (attempt) wanted.attempt = static_cast<std::uint32_t>(*attempt);
+  if (attempt) {
+    wanted.attempt = static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(*attempt, std::numeric_limits<std::uint32_t>::max()));
+  }
   wanted.style = {timestamps, !rank && members > 1};
   wanted.follow = follow;
   return wanted;

@@ -18,6 +18,8 @@ Error wrong(std::string_view name, std::string_view what) {
 }
 
 // As people write it, in text or, where that is the same, as a number.
+constexpr model::Seconds kLongestTime = std::chrono::days(3660);
+
 std::string written(const json::value& value) {
   if (value.is_string()) return std::string(value.as_string());
   if (value.is_double()) return fmt::format("{}", value.as_double());
@@ -76,7 +78,13 @@ Result<std::optional<Bytes>> JsonFields::bytes(std::string_view name) {
 }
 
 Result<std::optional<model::Seconds>> JsonFields::seconds(std::string_view name) {
-  return parsed<model::Seconds>(name, take(name), model::parse_seconds);
+  DIVVY_TRY(seconds, parsed<model::Seconds>(name, take(name), model::parse_seconds));
+  // Added to the time of day it has to stay a time.
+  if (seconds && *seconds > kLongestTime) {
+    return err(ErrorCode::kOutOfRange, "\"{}\" is longer than {} days", name,
+               std::chrono::floor<std::chrono::days>(kLongestTime).count());
+  }
+  return seconds;
 }
 
 Result<std::vector<std::string>> JsonFields::texts(std::string_view name) {

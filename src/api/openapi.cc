@@ -22,7 +22,8 @@ std::string reference(std::string_view schema) {
 constexpr std::string_view kName = "[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?";
 
 constexpr std::pair<std::string_view, std::string_view> kShortNames[] = {
-    {"id", "integer(1..4611686018427387904)"},
+    {"id", "integer(1..9223372036854775807)"},
+    {"position", "integer(0..9223372036854775807)"},
     {"time", "integer(0..9223372036854)"},
     {"count", "integer(0..4294967295)"},
     {"seconds", "text|integer(0..316224000)"},
@@ -187,8 +188,8 @@ json::object operation_of(const OperationRow& row) {
                          {"parameters", parameters_of(row)},
                          {"responses", std::move(responses)}};
   if (!row.request.empty()) {
-    operation["requestBody"] =
-        json::object{{"required", true}, {"content", content_of(row.request)}};
+    operation["requestBody"] = json::object{{"required", row.request != "CordonRequest"},
+                                            {"content", content_of(row.request)}};
   }
   return operation;
 }

@@ -200,8 +200,8 @@ constexpr SchemaRow kSchemas[] = {
     {"CordonRequest", "", kCordonRequest, true}, {"BackupRequest", "", kBackupRequest, true}, {"Backup", "", kBackup}};
 
 constexpr std::string_view kJobsQuery =
-    "state:states owner:text queue:text name:text array:id since:time before:time "
-    "order:<newest,oldest> after:id limit:integer(1..1000)";
+    "state:states owner:text queue:text name:text array:position since:time before:time "
+    "order:<newest,oldest> after:position limit:integer(1..1000)";
 
 constexpr OperationRow kOperations[] = {
     {"POST", "/v1/jobs", "submitJob", "Submits a job, or the tasks of an array; 200 for an Idempotency-Key that came before",
@@ -217,10 +217,10 @@ constexpr OperationRow kOperations[] = {
     {"GET", "/v1/jobs/{id}/attempts", "listAttempts", "Every time that it was started", "", "", 200, "AttemptList", 0, "404"},
     {"GET", "/v1/jobs/{id}/members", "listMembers", "Where its members are", "", "", 200, "MemberList", 0, "404"},
     {"GET", "/v1/jobs/{id}/logs", "readLogs", "Its output",
-     "tail:count since:time rank:count attempt:count follow:boolean timestamps:boolean", "", 200, "text/plain", 0, "404"},
+     "tail:position since:time rank:position attempt:position follow:boolean timestamps:boolean", "", 200, "text/plain", 0, "404"},
     {"POST", "/v1/jobs/prune", "pruneJobs", "Forgets jobs that have ended", "", "PruneRequest", 200, "PruneResult"},
     {"GET", "/v1/watch", "watchEvents", "What happens, as server-sent events; goes on behind Last-Event-ID",
-     "after:count job:id user:text limit:integer(1..1000) from:<now>", "", 200, "text/event-stream"},
+     "after:position job:position user:text limit:integer(1..1000) from:<now>", "", 200, "text/event-stream"},
     {"GET", "/v1/whoami", "whoAmI", "Who is asking", "", "", 200, "Person"},
     {"GET", "/v1/people", "listPeople", "Everybody; for admins", "", "", 200, "PersonList"},
     {"POST", "/v1/people", "addPerson", "Adds somebody; for admins", "", "PersonRequest", 201, "Person", 0, "409"},
@@ -236,7 +236,7 @@ constexpr OperationRow kOperations[] = {
     {"PUT", "/v1/quotas/{user}", "putQuota", "Sets what a user may have; for admins", "", "QuotaRequest", 200, "QuotaRequest", 0, "404 409"},
     {"DELETE", "/v1/quotas/{user}", "removeQuota", "Back to the configuration; for admins", "", "", 200, "Removed", 0, "404 409"},
     {"GET", "/v1/usage", "reportUsage", "What was held and used; of others for admins. format=csv gives a table",
-     "by:<user,queue,job,hour> since:time before:time user:text queue:text job:id format:<json,csv>", "", 200, "UsageReport"},
+     "by:<user,queue,job,hour> since:time before:time user:text queue:text job:position format:<json,csv>", "", 200, "UsageReport"},
     {"POST", "/v1/backup", "makeBackup", "Writes a backup of the database; for admins", "", "BackupRequest", 200, "Backup", 0, "404 409"},
     {"GET", "/v1/node", "getNode", "The machine and what is free on it", "", "", 200, "object"},
     {"GET", "/v1/stats", "getStats", "GPUs and tenants in one answer", "", "", 200, "object"},
@@ -253,7 +253,7 @@ constexpr OperationRow kOperations[] = {
     {"POST", "/v1/gpus/{gpu}/cordon", "cordonGpu", "No new work for it", "", "CordonRequest", 200, "object", 0, "404 409"},
     {"POST", "/v1/gpus/{gpu}/drain", "drainGpu", "And the present work is to end", "", "CordonRequest", 200, "object", 0, "404 409"},
     {"POST", "/v1/gpus/{gpu}/uncordon", "uncordonGpu", "Work again", "", "CordonRequest", 200, "object", 0, "404 409"},
-    {"GET", "/v1/events", "listGpuEvents", "What happened to GPUs", "since:count wait:integer(0..3600)", "", 200, "object"},
+    {"GET", "/v1/events", "listGpuEvents", "What happened to GPUs", "since:position wait:integer(0..3600)", "", 200, "object"},
     {"GET", "/v1/openapi.json", "getOpenApi", "This document", "", "", 200, "object"}};
 // clang-format on
 

@@ -4,10 +4,10 @@
 // Kinds of values are written short: "text", "integer", "number", "boolean", "object" (whatever is
 // in it), the name of another schema, "[kind]" for a list, "{kind}" for a map by names, "a|b" for
 // either, "<a,b>" for one of these words, "integer(1..9)" for a range. '?' behind it: may be null.
-// '-' behind that: may be missing. And, with what the server takes for them: "id" and "time" (Unix
-// milliseconds), "count" (not negative), "name", "queue", "state" (of a job), "states" (with
-// commas), "seconds" ("30s", or a number), "bytes" ("4GiB", or a number) and "share" ("0.3", or a
-// number).
+// '-' behind that: may be missing. And, with what the server takes for them: "id", "position" (in a
+// list) and "time" (Unix milliseconds), "count" (not negative), "name", "queue", "state" (of a
+// job), "states" (with commas), "seconds" ("30s", or a number), "bytes" ("4GiB", or a number) and
+// "share" ("0.3", or a number).
 #pragma once
 
 #include <span>

@@ -80,8 +80,11 @@ Result<std::optional<std::uint64_t>> Query::number(std::string_view name) {
   std::uint64_t number = 0;
   const char* end = value->data() + value->size();
   const auto [stopped, code] = std::from_chars(value->data(), end, number);
-  if (value->empty() || code != std::errc() || stopped != end) {
-    return err(ErrorCode::kInvalidArgument, "\"{}\" has to be a whole number", name);
+  // Larger ones cannot be kept.
+  if (value->empty() || code != std::errc() || stopped != end ||
+      number > std::numeric_limits<std::int64_t>::max()) {
+    return err(ErrorCode::kInvalidArgument, "\"{}\" has to be a whole number from 0 to {}", name,
+               std::numeric_limits<std::int64_t>::max());
   }
   return number;
 }

@@ -8,7 +8,6 @@
 #include "api/documents.h"
 #include "api/job_documents.h"
 #include "api/json_fields.h"
-#include "api/query.h"
 #include "api/queue_documents.h"
 #include "base/text.h"
 #include "model/name.h"
@@ -186,20 +185,13 @@ QueueRoutes::Answer QueueRoutes::remove(SettingsKind kind, const std::string& na
 }
 
 QueueRoutes::Answer QueueRoutes::usage(const std::string& text, const model::Person& who) const {
-  DIVVY_TRY(query, Query::parse(text));
-  const bool csv = query.text("format").value_or("json") == "csv";
-  std::string rest;
-  for (const std::string_view piece : split(text, '&')) {
-    if (piece.starts_with("format=")) continue;
-    rest += (rest.empty() ? "" : "&") + std::string(piece);
-  }
-  DIVVY_TRY(wanted, parse_usage_query(rest));
+  DIVVY_TRY(wanted, parse_usage_query(text));
   // What others use is the operators' business.
   if (!may(who, Action::kAdminister, nullptr)) wanted.filter.owner = who.name;
   DIVVY_TRY(sums, parts_.database.read([&](Connection& connection) {
     return store::UsageTable(connection).report(wanted.by, wanted.filter);
   }));
-  if (csv) return HttpResponse{200, "text/csv; charset=utf-8", usage_csv(wanted.by, sums)};
+  if (wanted.csv) return HttpResponse{200, "text/csv; charset=utf-8", usage_csv(wanted.by, sums)};
   json::object document = headed("UsageReport");
   json::array items;
   for (const store::UsageSum& sum : sums) items.push_back(usage_document(sum));

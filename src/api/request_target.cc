@@ -67,10 +67,13 @@ Result<std::string> decode_path(std::string_view path) {
 tl::expected<net::HttpRequest, net::HttpResponse> resolve_target(const net::HttpRequest& request) {
   auto path = decode_path(request.path);
   if (!path) return tl::unexpected(problem(path.error()));
+  // "/v1/jobs/prune" is no job.
+  const bool exact = std::ranges::find(openapi_operations(), std::string_view(*path),
+                                       &OperationRow::path) != openapi_operations().end();
   std::string allowed;
   bool found = false;
   for (const OperationRow& row : openapi_operations()) {
-    if (!matches(row.path, *path)) continue;
+    if (exact ? row.path != *path : !matches(row.path, *path)) continue;
     found = found || row.method == request.method;
     if (allowed.find(row.method) == std::string::npos) {
       allowed += (allowed.empty() ? "" : ", ") + std::string(row.method);

@@ -34,6 +34,8 @@ TEST(RequestTarget, PathsThatAreNotThereAndMethodsThatTheyDoNotTake) {
   }
   EXPECT_EQ(status_of("PUT", "/v1/jobs"), 405);
   EXPECT_EQ(status_of("HEAD", "/v1/node"), 405);
+  EXPECT_EQ(status_of("TRACE", "/v1/node"), 405);
+  EXPECT_EQ(status_of("GET", "/v1/jobs/prune"), 405) << "it is no job";
   const auto refused =
       resolve_target({.method = "PUT", .path = "/v1/jobs/7", .query = {}, .body = {}});
   ASSERT_FALSE(refused);

@@ -137,7 +137,7 @@ class Connection final : public HttpStream {
   }
 
   HttpResponse ask(const HttpRequest& request) {
-    if (request.method == "TRACE" || request.method == "CONNECT") {
+    if (request.method == "CONNECT") {
       return refusal(405, "method not allowed", request.method + " can be done to nothing here");
     }
     if (!rules_.rate.allow(account_of(request), SystemClock().now())) {

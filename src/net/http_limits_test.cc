@@ -88,9 +88,9 @@ TEST_F(HttpLimits, WhatIsNoRequestIsRefusedWithAReason) {
   }
 }
 
-TEST_F(HttpLimits, TraceIsNoMethodOfAnyPath) {
+TEST_F(HttpLimits, ConnectIsNoMethodOfAnyPath) {
   serve(fine);
-  const int fd = say("TRACE /v1/jobs HTTP/1.1\r\nConnection: close\r\n\r\n");
+  const int fd = say("CONNECT /v1/jobs HTTP/1.1\r\nConnection: close\r\n\r\n");
   EXPECT_TRUE(hear(fd).starts_with("HTTP/1.1 405"));
   ::close(fd);
 }
