@@ -113,14 +113,20 @@ TEST_F(Http, TurnsAwayMoreCallersThanItCanServe) {
     released.wait(false);
     return HttpResponse{};
   });
-  auto first = std::async(std::launch::async, [&] { return send("GET", "/")->status; });
-  auto second = std::async(std::launch::async, [&] { return send("GET", "/")->status; });
+  // Threads and not futures: what hands over a future's value lies in the C++ library, which the
+  // thread sanitizer does not see into.
+  int first_status = 0;
+  int second_status = 0;
+  std::thread first([&] { first_status = send("GET", "/")->status; });
+  std::thread second([&] { second_status = send("GET", "/")->status; });
   for (int now = inside; now < 2; now = inside) inside.wait(now);
   EXPECT_EQ(send("GET", "/")->status, 503);
   released = true;
   released.notify_all();
-  EXPECT_EQ(first.get(), 200);
-  EXPECT_EQ(second.get(), 200);
+  first.join();
+  second.join();
+  EXPECT_EQ(first_status, 200);
+  EXPECT_EQ(second_status, 200);
 }
 
 TEST_F(Http, OneUserDoesNotTakeEveryConnection) {
