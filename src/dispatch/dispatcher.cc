@@ -361,7 +361,7 @@ void Dispatcher::release_ended() {
   for (const auto& [key, end] : ended_) {
     // What is left of a stray of the same name still uses the slice.
     if (strays_.contains(key) || !releasing_.insert(key).second) continue;
-    tasks_->add(key.job, JobTasks::Kind::kEnd, [this, key = key] { release(key); });
+    tasks_->add(key.job, JobTasks::Kind::kEnd, [this, member = key] { release(member); });
   }
 }
 

@@ -27,7 +27,7 @@ void Dispatcher::end_strays(WallTime now) {
     stray.busy = true;
     stray.due = now + kEndAgain;
     tasks_->add(key.job, JobTasks::Kind::kEnd,
-                [this, key = key, folder = stray.folder] { end_stray(key, folder); });
+                [this, member = key, folder = stray.folder] { end_stray(member, folder); });
   }
 }
 
