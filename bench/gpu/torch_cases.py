@@ -72,6 +72,9 @@ class TorchCases:
             begin = seconds / 3
             rate = stats.completed_between(
                 begin, seconds, 0.0, [e / 1e3 for e in report["ends_ms"]]) / (seconds - begin)
+            if rate == 0:
+                raise ValueError(f"no iteration of {workload} ended in {seconds - begin:.2f} s: "
+                                 "give a longer --window")
             known[workload] = {"iterations_per_second": rate, "work_ms": report.get("work_ms")}
         return known[workload]
 

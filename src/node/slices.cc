@@ -244,10 +244,10 @@ std::vector<std::size_t> Slices::nearest_first(const std::vector<std::size_t>& t
   if (!links_.matter()) return order;
   model::DeviceLinks::Devices whole = 0;
   for (const std::size_t i : taken) whole |= model::DeviceLinks::Devices{1} << i;
-  std::ranges::stable_sort(order, {}, [&, idle = idle()](std::size_t i) {
+  std::ranges::sort(order, {}, [&, idle = idle()](std::size_t i) {
     const auto with = whole | model::DeviceLinks::Devices{1} << i;
     return std::tuple(links_.distance(i, whole), links_.broken(with, idle),
-                      links_.left_beside(with, idle));
+                      links_.left_beside(with, idle), i);
   });
   return order;
 }

@@ -69,7 +69,7 @@ void draw_together(const Cluster& cluster, const Ask& ask, std::vector<Spot>& sp
   if (ask.whole == 0 || ask.wants_part() || ask.near_required) return;
   std::vector<std::size_t> by_node(spots.size());
   std::iota(by_node.begin(), by_node.end(), 0);
-  std::ranges::stable_sort(by_node, {}, [&](std::size_t i) { return spots[i].node; });
+  std::ranges::sort(by_node, {}, [&](std::size_t i) { return std::pair(spots[i].node, i); });
   for (std::size_t from = 0; from < by_node.size();) {
     const NodeId node = spots[by_node[from]].node;
     std::size_t to = from;

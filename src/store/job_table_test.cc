@@ -259,7 +259,7 @@ TEST_F(JobTableTest, PrunesOnlyWhatHasEndedBefore) {
 TEST_F(JobTableTest, ASpecThatCannotBeReadIsNamedAsDamage) {
   insert(test_job(1));
   commit([](Connection& connection) {
-    return connection.execute("UPDATE jobs SET spec = '{\"gpu\":0}'");
+    return connection.execute("UPDATE jobs SET spec = '{\"gpu\":-1}'");
   });
   const auto found =
       database_->read([](Connection& connection) { return JobTable(connection).find(JobId(1)); });

@@ -261,6 +261,7 @@ void ClockedHouse::move_clock(std::uint64_t ns) {
 }
 
 void ClockedHouse::advance(std::uint64_t ns) {
+  gpus().reap();  // Nobody waits for the dead.
   for (std::uint64_t passed = 0; passed < ns; passed += kStepNs) {
     wait_for_programs();
     wait_for_watchers();

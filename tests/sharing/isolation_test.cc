@@ -42,25 +42,6 @@ TEST(Isolation, ATenantThatIsStoppedDoesNotHoldUpTheOther) {
   EXPECT_TRUE(House::eventually([&] { return share() < 600; })) << "they share again";
 }
 
-TEST(Isolation, ATenantThatHangsDoesNotHoldUpTheOther) {
-  House house("1xH200");
-  house.start_daemon();
-  const auto stuck = house.start("--gpu 0.5 --gpu-mem 4GiB", "stuck");
-  const auto other = house.start("--gpu 0.5 --gpu-mem 4GiB", "small");
-  EXPECT_TRUE(House::eventually([&] { return shares_over(house, {other.get()}, 0.3)[0] >= 900; }));
-}
-
-TEST(Isolation, ATenantThatDiesInItsLeaseGivesItUp) {
-  House house("1xH200");
-  house.start_daemon();
-  auto dying = house.start("--gpu 0.7 --gpu-mem 4GiB", "long");
-  const auto other = house.start("--gpu 0.3 --gpu-mem 4GiB", "graph");
-  (void)shares_over(house, {other.get()}, kWarmUpSeconds);
-  dying->send(SIGKILL);
-  dying->wait();
-  EXPECT_TRUE(House::eventually([&] { return shares_over(house, {other.get()}, 0.3)[0] >= 900; }));
-}
-
 TEST(Recovery, TenantsGoOnWithoutTheDaemonAndAreFoundAgain) {
   House house("1xH200");
   house.start_daemon();

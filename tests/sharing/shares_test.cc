@@ -1,6 +1,7 @@
 // Shares and caps as the simulated hardware counts them, in simulated time: real shim, real
 // registration, real arbiter, and programs that know nothing of it.
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <string>
@@ -150,6 +151,25 @@ TEST(Set, ChangesShareAndCapWhileEverybodyRuns) {
   const auto capped = house.shares_while(window("small"), {a.get(), b.get()});
   EXPECT_NEAR(capped[0], 300, kPoint);
   EXPECT_GE(capped[1], 660) << "what the cap leaves goes to the other";
+}
+
+TEST(Isolation, ATenantThatHangsDoesNotHoldUpTheOther) {
+  ClockedHouse house(1);
+  const auto stuck = house.start(slice(50, 0), "stuck");
+  const auto other = house.start(slice(50, 0), "small");
+  // No batch of it has ended for a second: it has no more turns.
+  house.advance(1500 * kMs);
+  EXPECT_GE(house.shares_while(window("small"), {other.get()})[0], 970);
+}
+
+TEST(Isolation, ATenantThatDiesInItsLeaseGivesItUp) {
+  ClockedHouse house(1);
+  auto dying = house.start(slice(70, 0), "long");
+  const auto other = house.start(slice(30, 0), "graph");
+  house.advance(700 * kMs);
+  dying->send(SIGKILL);
+  dying->wait();
+  EXPECT_GE(house.shares_while(window("graph"), {other.get()})[0], 980);
 }
 
 }  // namespace
