@@ -70,12 +70,14 @@ net::HttpRequest request_of(const Question& question, const Daemon::Options& opt
 // What to do where nobody answers: it depends on whose daemon it is to be.
 std::string advice_for(const Daemon::Options& options) {
   if (options.remote && options.remote->network) {
-    return "Is it running there? `divvy context list` shows whom you ask; --context local asks this "
+    return "Is it running there? `divvy context list` shows whom you ask; --context local asks "
+           "this "
            "machine.";
   }
   if (options.remote) return "Is it running? --context local asks the divvyd of this machine.";
   if (options.may_start) {
-    return "Nothing waits, runs or holds a slice then. `divvy submit` and `divvy run` start a divvyd "
+    return "Nothing waits, runs or holds a slice then. `divvy submit` and `divvy run` start a "
+           "divvyd "
            "by themselves.";
   }
   return "It is root's to start: systemctl start divvyd. `divvy doctor` says what is wrong.";

@@ -62,15 +62,15 @@ Finding library_versions(const Patient& patient, const std::string& tenants) {
     }
   }
   if (others == 0) {
-    return {"daemon.processes", Verdict::kOk,
-            fmt::format("{} GPUs under divvyd",
-                        counted(processes, "process uses", "processes use")), ""};
+    return {
+        "daemon.processes", Verdict::kOk,
+        fmt::format("{} GPUs under divvyd", counted(processes, "process uses", "processes use")),
+        ""};
   }
-  return {
-      "daemon.processes", Verdict::kNote,
-      fmt::format("{} of {} {} with the library of another version", others,
-                  counted(processes, "process", "processes"), others == 1 ? "runs" : "run"),
-      "They work as before and get the new one when they are started next."};
+  return {"daemon.processes", Verdict::kNote,
+          fmt::format("{} of {} {} with the library of another version", others,
+                      counted(processes, "process", "processes"), others == 1 ? "runs" : "run"),
+          "They work as before and get the new one when they are started next."};
 }
 
 Findings answering_daemon(const Patient& patient, const Reply& reply) {

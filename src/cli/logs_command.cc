@@ -38,8 +38,9 @@ void say_that_it_waits(const Session& session, const Daemon& daemon, std::uint64
   const auto answer = reply && reply->ok() ? Answer::parse(reply->body) : Result<Answer>(Answer());
   if (!answer || (*answer)["state"].text() != "queued") return;
   const std::string why = (*answer)["waits"]["text"].text();
-  session.say(fmt::format("job {} waits and has written nothing yet{}; `divvy explain {}` says more",
-                          job, why.empty() ? "" : ": " + why, job));
+  session.say(
+      fmt::format("job {} waits and has written nothing yet{}; `divvy explain {}` says more", job,
+                  why.empty() ? "" : ": " + why, job));
 }
 
 }  // namespace

@@ -112,8 +112,8 @@ void add_gpu(std::vector<Line>& lines, const GpuStats& gpu, const Stats& stats,
   compute.push_back({fmt::format(" {:>6} ", percent(stats.used_on(gpu.index))), Color::kPlain});
   const std::size_t taken = 7 + bar + 2 + 8;
   if (brief && !gpu.unusable.empty()) {
-    compute.push_back({shorten(gpu.unusable, width - std::min(width - 1, taken), style),
-                       Color::kRed});
+    compute.push_back(
+        {shorten(gpu.unusable, width - std::min(width - 1, taken), style), Color::kRed});
   } else if (width > taken + 10) {
     const std::string past =
         sparkline(history.of(gpu.index), std::min<std::size_t>(width - taken - 1, 60), style);
@@ -289,7 +289,8 @@ void add_jobs(std::vector<Line>& lines, const Stats& stats, const Style& style) 
       const std::string cut = shorten(text, columns, style);
       return cut + std::string(columns - std::min(columns, display_width(cut)) + 1, ' ');
     };
-    std::string text = std::string(kMarkWidth, ' ') + fmt::format("{:>4} ", id) + cell(job.name, 18);
+    std::string text =
+        std::string(kMarkWidth, ' ') + fmt::format("{:>4} ", id) + cell(job.name, 18);
     if (users) text += cell(job.user, 10);
     if (queues) text += cell(job.queue, 14);
     return text + shorten(job.gpu, 8, style);

@@ -29,8 +29,8 @@ struct View {
   std::optional<std::size_t> rows{};
 };
 
-// GPUs as stacked bars with their past, then the tenants, then the jobs that wait. `style` says what
-// may be drawn and how wide; without a width, 140 columns.
+// GPUs as stacked bars with their past, then the tenants, then the jobs that wait. `style` says
+// what may be drawn and how wide; without a width, 140 columns.
 [[nodiscard]] std::vector<Line> top_lines(const Stats& stats, const History& history,
                                           const View& view, const Style& style);
 

@@ -19,7 +19,7 @@ struct WaitOptions {
   std::optional<std::chrono::seconds> timeout{};
   bool quiet = false;
   bool only_trouble = false;  // Says nothing of one that has succeeded
-  bool reached = false;  // The daemon has answered before
+  bool reached = false;       // The daemon has answered before
 };
 
 // 0 when it came so, 124 when the time was over, 1 when it can never be so any more. With kEnded

@@ -77,7 +77,8 @@ TEST_F(GateTest, ASampleIsHeldUntilItsLaunchIsQueued) {
   const uint32_t before = lanes()->released;
   driver_.during_launch = [&] { EXPECT_EQ(lanes()->released, before) << "not yet"; };
   launch(kernel(), stream_);
-  EXPECT_EQ(driver_.queue(stream_), "gate passed launch done gate passed hold begin launch end done");
+  EXPECT_EQ(driver_.queue(stream_),
+            "gate passed launch done gate passed hold begin launch end done");
   driver_.run();
   EXPECT_EQ(driver_.queue(stream_), "") << "nothing is held any more";
 }
