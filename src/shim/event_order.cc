@@ -137,7 +137,7 @@ void wait_for_batch_of(CUevent event, CUstream stream, bool per_thread) {
   wire::LanesPage* page = nullptr;
   const uint64_t address = page_of(*context, &page);
   // Not so when the pages were replaced and the lane is of the old one.
-  if (address == 0 || shared != &page->lane[place.lane]) return;
+  if (address == 0 || page == nullptr || shared != &page->lane[place.lane]) return;
   if (stream == nullptr) stream = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
   if (!in_context(stream, context->context.load())) return;
   const Current current(context->context.load());
