@@ -1,5 +1,6 @@
 // The arbiter beside a tenant whose lanes page is a lie. Time is counted, not slept.
 #include "node/arbiter.h"
+#include "base/sanitized.h"
 
 #include <gtest/gtest.h>
 
@@ -221,17 +222,6 @@ void expect_guarantee(const HostileCase& one) {
   const double behind = 2 * static_cast<double>(kTuning.request_ns) + 10 * kMs;
   EXPECT_LE(static_cast<double>(honest.longest_wait_ns), behind * part) << "seed " << one.seed;
 }
-
-// A sanitizer makes the minutes of GPU time that are counted through here ten times as long.
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-#else
-constexpr bool kSanitized = false;
-#endif
 
 TEST(HostileLanes, DoNotTakeTheOthersGuarantee) {
   // Those that have found something, out of two thousand, and some more.

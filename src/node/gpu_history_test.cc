@@ -10,6 +10,7 @@
 #include <random>
 #include <string>
 
+#include "base/sanitized.h"
 #include "node/gpu_model.h"
 
 namespace divvy::node {
@@ -231,18 +232,7 @@ class History {
   double kept_busy_ns_ = 0;
 };
 
-// A sanitizer makes the minutes of GPU time that are counted through here ten times as long.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kSeeds = 3;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr std::uint64_t kSeeds = 3;
-#else
-constexpr std::uint64_t kSeeds = 30;
-#endif
-#else
-constexpr std::uint64_t kSeeds = 30;
-#endif
+constexpr std::uint64_t kSeeds = kSanitized ? 3 : 30;
 
 class Histories : public testing::TestWithParam<History::Kind> {};
 
