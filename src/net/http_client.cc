@@ -182,7 +182,8 @@ bool gives_sign_of_life(const HttpTarget& local) {
   HttpResponse any;
   Exchange<PlainStream> exchange(context, stream,
                                  {std::chrono::steady_clock::now() + local.silence, {}});
-  return !code && !exchange.ask({.method = "GET", .path = "/v1/node", .query = {}, .body = {}},
+  // Nothing is there, and to say so the daemon needs neither its locks nor the disk.
+  return !code && !exchange.ask({.method = "GET", .path = "/v1/alive", .query = {}, .body = {}},
                                 nullptr, any);
 }
 

@@ -104,7 +104,7 @@ TEST_F(LocalConnect, WaitsForADaemonThatIsOnlyBusy) {
   std::atomic<int> signs{0};
   const auto server = HttpServer::create(options, [&](const HttpRequest& request, const Caller&) {
     // The long request is answered once the client has asked for a sign of life.
-    if (request.path == "/v1/node") {
+    if (request.path == "/v1/alive") {
       ++signs;
       signs.notify_all();
     } else {
