@@ -15,6 +15,7 @@
 #include <string>
 
 #include "abi/cuda.h"
+#include "simgpu/scratch.h"
 #include "simgpu/state.h"
 
 namespace divvy::simgpu {
@@ -141,7 +142,7 @@ pid_t start(Body&& body) {
 }
 
 TEST(Kill, TwoHundredKilledProcessesLeaveNothingAndStallNobody) {
-  const std::string path = ::testing::TempDir() + "kill-" + std::to_string(getpid());
+  const std::string path = simgpu::scratch("kill");
   setenv("DIVVY_SIM_STATE", path.c_str(), 1);
   setenv("DIVVY_SIM_GPUS", "1xH200", 1);
   auto* board = static_cast<Board*>(

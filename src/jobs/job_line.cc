@@ -12,19 +12,21 @@ constexpr auto kLater = [](const auto& a, const auto& b) { return b.goes_before(
 
 }  // namespace
 
-void JobLine::add(QueueId queue, UserId user, const model::Job& job) {
+void JobLine::add(QueueId queue, UserId user, const model::Job& job, bool passed) {
   if (lanes_.size() <= queue.value()) lanes_.resize(queue.value() + 1);
   Lane& lane = lanes_[queue.value()];
-  const bool is_new = lane.levels[level_of(job)][user].emplace(job.submitted, job.id).second;
+  const bool is_new =
+      lane.levels[level_of(job, passed)][user].emplace(job.submitted, job.id).second;
   DIVVY_CHECK(is_new, "job {} is in line twice", job.id);
   ++lane.jobs;
   ++size_;
 }
 
-void JobLine::remove(QueueId queue, UserId user, const model::Job& job) {
+void JobLine::remove(QueueId queue, UserId user, const model::Job& job, bool passed) {
   Lane& lane = lanes_[queue.value()];
   // Emptied levels stay while somebody may walk through them; there are few.
-  const std::size_t erased = lane.levels[level_of(job)][user].erase({job.submitted, job.id});
+  const std::size_t erased =
+      lane.levels[level_of(job, passed)][user].erase({job.submitted, job.id});
   DIVVY_CHECK(erased == 1, "job {} is not in line", job.id);
   --lane.jobs;
   --size_;

@@ -1,6 +1,7 @@
 // Who is next: the jobs that could start, in the order in which they are tried. Queues by their
-// fair share, level by level; inside a queue by priority, the latency class before batch, then by
-// the fair share of the users, then by age.
+// fair share, level by level; inside a queue by priority, the latency class before batch, those
+// whom others have passed as long as may be before the rest, then by the fair share of the users,
+// then by age.
 //
 // JobLine keeps them; a Turn walks through them once, for one pass. A start changes the fair
 // shares, so the Turn is told and chooses anew. jobs::Queue owns both.
@@ -10,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -22,8 +24,9 @@ namespace divvy::jobs {
 
 class JobLine {
  public:
-  void add(QueueId queue, UserId user, const model::Job& job);
-  void remove(QueueId queue, UserId user, const model::Job& job);
+  // `passed`: others have passed it as long as may be.
+  void add(QueueId queue, UserId user, const model::Job& job, bool passed = false);
+  void remove(QueueId queue, UserId user, const model::Job& job, bool passed = false);
   [[nodiscard]] std::size_t size() const { return size_; }
 
  private:
@@ -31,9 +34,11 @@ class JobLine {
   struct Level {
     std::int32_t priority = 0;
     model::JobClass job_class = model::JobClass::kBatch;
+    bool passed = false;
     // The one that goes first is the smaller one.
     friend bool operator<(const Level& a, const Level& b) {
-      return std::pair(b.priority, b.job_class) < std::pair(a.priority, a.job_class);
+      return std::tuple(b.priority, b.job_class, b.passed) <
+             std::tuple(a.priority, a.job_class, a.passed);
     }
   };
   using ByAge = std::set<std::pair<WallTime, model::JobId>>;
@@ -43,8 +48,8 @@ class JobLine {
     std::size_t jobs = 0;
   };
 
-  [[nodiscard]] static Level level_of(const model::Job& job) {
-    return {job.spec.priority, job.spec.job_class};
+  [[nodiscard]] static Level level_of(const model::Job& job, bool passed) {
+    return {job.spec.priority, job.spec.job_class, passed};
   }
 
   std::vector<Lane> lanes_;  // by queue

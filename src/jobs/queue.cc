@@ -95,7 +95,7 @@ Status Queue::set_settings(Settings settings) {
     entry.queue = tree_.ensure(entry.job.spec.queue);
     entry.user = tree_.user(entry.job.owner);
     if (is_active(entry.job.state)) tree_.take(entry.queue, entry.user, entry.held);
-    if (entry.waits == Waits::kInLine) line_.add(entry.queue, entry.user, entry.job);
+    if (entry.waits == Waits::kInLine) line_.add(entry.queue, entry.user, entry.job, entry.passed);
   }
   for (const UsageRow& row : rows) {
     shares_.add(tree_, tree_.ensure(row.queue), tree_.user(row.user), row.share_seconds, row.at);
@@ -290,13 +290,13 @@ void Queue::enqueue(Entry& entry, WallTime now) {
     return;
   }
   entry.waits = Waits::kInLine;
-  line_.add(entry.queue, entry.user, entry.job);
+  line_.add(entry.queue, entry.user, entry.job, entry.passed);
 }
 
 void Queue::dequeue(Entry& entry) {
   switch (entry.waits) {
     case Waits::kInLine:
-      line_.remove(entry.queue, entry.user, entry.job);
+      line_.remove(entry.queue, entry.user, entry.job, entry.passed);
       break;
     case Waits::kLater:
       later_.erase({*entry.job.not_before, entry.job.id});
@@ -311,6 +311,8 @@ void Queue::dequeue(Entry& entry) {
   entry.waits = Waits::kNowhere;
   entry.reservation.reset();
   entry.head_since.reset();
+  entry.passed = false;
+  heads_.erase(entry.job.id);
   claims_.erase(entry.job.id);
 }
 
@@ -416,9 +418,9 @@ Status Queue::set_priority(model::JobId job, std::int32_t priority, const std::s
   }
   DIVVY_CHECK_OK(check_priority(found->queue, priority));
   const bool in_line = found->waits == Waits::kInLine;
-  if (in_line) line_.remove(found->queue, found->user, changed);
+  if (in_line) line_.remove(found->queue, found->user, changed, found->passed);
   const std::int32_t before = std::exchange(changed.spec.priority, priority);
-  if (in_line) line_.add(found->queue, found->user, changed);
+  if (in_line) line_.add(found->queue, found->user, changed, found->passed);
   // What it holds says how urgent it is.
   leave_places(*found);
   if (is_active(changed.state)) take_places(*found);
@@ -507,7 +509,7 @@ void Queue::forget_shapes() {
 
 std::size_t Queue::entries_kept() const {
   return jobs_.size() + active_.size() + hopeless_.size() + later_.size() + array_active_.size() +
-         claims_.size() + shapes_.size() + shape_ids_.size() + changed_.size() +
+         claims_.size() + heads_.size() + shapes_.size() + shape_ids_.size() + changed_.size() +
          dependencies_.size();
 }
 

@@ -157,6 +157,7 @@ class Queue {
     std::optional<place::Reservation> reservation;
     // Since when it has a reservation without a time: from then on others may pass it for a while.
     std::optional<WallTime> head_since;
+    bool passed = false;  // that while is over: in its queue it comes before others of its priority
   };
 
   // What jobs ask for that differ in nothing that placement looks at.
@@ -228,6 +229,8 @@ class Queue {
   void start(Entry& entry, std::span<const place::Spot> spots, WallTime now);
   void reserve_for(Entry& entry, const place::Request& request, Round& round,
                    const std::optional<place::Reservation>& before);
+  // Those who were passed for as long as may be come before others of their queue and priority.
+  void move_up_passed(WallTime now);
   // Whether nobody may use its reservation: its start is known, or it was passed long enough.
   [[nodiscard]] bool is_kept(const Entry& entry, WallTime now) const;
   [[nodiscard]] bool array_is_full(const Entry& entry) const;
@@ -285,6 +288,7 @@ class Queue {
   std::set<std::pair<WallTime, model::JobId>> later_;
   std::map<model::JobId, std::uint32_t> array_active_;
   std::map<model::JobId, Claim> claims_;
+  std::set<model::JobId> heads_;  // with head_since, and not yet moved up
   std::vector<Shape> shapes_;
   std::unordered_map<std::string, ShapeId> shape_ids_;
   std::size_t prepared_for_ = 0;  // shapes that the policy was told of

@@ -83,6 +83,7 @@ void Queue::schedule(WallTime now) {
   if (line_.size() == 0) return;
   // More rarely the more is known.
   if (shapes_.size() >= 2 * prepared_for_ + 4) prepare();
+  move_up_passed(now);
   Round round;
   round.now = now;
   round.outlook = outlook(now);
@@ -364,9 +365,26 @@ void Queue::reserve_for(Entry& entry, const place::Request& request, Round& roun
                     place::still_possible(fleet_.cluster(), *before);
   entry.reservation = keep ? *before : *std::move(reservation);
   entry.reservation->priority = kAboveAll;
-  if (entry.reservation->start == place::kNever && !entry.head_since) entry.head_since = round.now;
+  if (entry.reservation->start == place::kNever && !entry.head_since) {
+    entry.head_since = round.now;
+    heads_.insert(entry.job.id);
+  }
   if (is_kept(entry, round.now)) round.outlook.reservations.push_back(*entry.reservation);
   ++round.reserved;
+}
+
+// A user who has used less would stand before it, and the next one after that, without end.
+void Queue::move_up_passed(WallTime now) {
+  std::erase_if(heads_, [&](model::JobId id) {
+    Entry& entry = *this->entry(id);
+    if (now - *entry.head_since < settings_.passing) return false;
+    if (entry.waits == Waits::kInLine) {
+      line_.remove(entry.queue, entry.user, entry.job);
+      line_.add(entry.queue, entry.user, entry.job, true);
+    }
+    entry.passed = true;
+    return true;
+  });
 }
 
 bool Queue::is_kept(const Entry& entry, WallTime now) const {

@@ -86,7 +86,7 @@ Status Queue::update(model::JobId job, const Edit& edit, const std::string& by, 
   if (anew) {
     dequeue(*found);
   } else if (in_line) {
-    line_.remove(found->queue, found->user, changed);
+    line_.remove(found->queue, found->user, changed, found->passed);
   }
   leave_places(*found);
   changed.spec = std::move(spec);
@@ -98,7 +98,7 @@ Status Queue::update(model::JobId job, const Edit& edit, const std::string& by, 
   if (anew) {
     enqueue(*found, now);
   } else if (in_line) {
-    line_.add(found->queue, found->user, changed);
+    line_.add(found->queue, found->user, changed, found->passed);
   }
   changed.history.push_back(
       {now, changed.state,

@@ -257,8 +257,9 @@ TEST(Waiting, AnOverdueGuessSaysNothingAboutTheStart) {
   EXPECT_EQ(desk.state(large), JobState::kQueued);
 }
 
-// Small jobs of the same user come all the time and nobody knows how long they take. Before the
-// bound no GPU idles for the large one; after it the large one waits only for those who run.
+// Small jobs of another user, who has used less, come all the time and nobody knows how long they
+// take. Before the bound no GPU idles for the large one; after it the large one waits only for
+// those who run.
 RC_GTEST_PROP(PassingProperty, TheLargeJobWaitsForTheBoundAndForThoseWhoRun, ()) {
   const auto passing = *rc::gen::inRange<std::int64_t>(0, 60);
   const auto longest = *rc::gen::inRange<std::int64_t>(1, 30);
@@ -288,7 +289,7 @@ RC_GTEST_PROP(PassingProperty, TheLargeJobWaitsForTheBoundAndForThoseWhoRun, ())
     }
     if (*rc::gen::inRange(0, 3) != 0) {
       smalls.push_back(
-          desk.submit(spec(*rc::gen::elementOf(std::vector<std::uint32_t>{300, 1000}))));
+          desk.submit(spec(*rc::gen::elementOf(std::vector<std::uint32_t>{300, 1000})), "bob"));
     }
     pass(second);
     for (const JobId id : smalls) {

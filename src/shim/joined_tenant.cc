@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include <filesystem>
 #include <string>
 
 #include "shim/real.h"
@@ -16,6 +16,20 @@ namespace {
 constexpr uint8_t kUuid[16] = {1, 2, 3};
 constexpr uint64_t kLimit = uint64_t{4} << 30U;
 
+// Not named by the process: numbers wrap round, and a socket that another left cannot be bound.
+struct Folder {
+  Folder() {
+    if (mkdtemp(path.data()) == nullptr) abort();
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::string path = ::testing::TempDir() + "joined-XXXXXX";
+};
+
 }  // namespace
 
 FakeDaemon& joined_tenant() {
@@ -23,8 +37,8 @@ FakeDaemon& joined_tenant() {
     FakeDaemon::Slice slice{};
     memcpy(slice.uuid, kUuid, sizeof kUuid);
     slice.memory_limit = kLimit;
-    auto* fake = new FakeDaemon(
-        ::testing::TempDir() + "joined-" + std::to_string(getpid()) + ".sock", {slice});
+    static const Folder folder;
+    auto* fake = new FakeDaemon(folder.path + "/daemon.sock", {slice});
     setenv("DIVVY_SOCKET", fake->path().c_str(), 1);
     g_cuda.cuCtxGetDevice = [](CUdevice* device) {
       *device = 0;

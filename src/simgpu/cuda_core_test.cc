@@ -12,6 +12,7 @@
 #include "abi/cuda.h"
 #include "simgpu/driver.h"
 #include "simgpu/fault.h"
+#include "simgpu/scratch.h"
 #include "simgpu/state.h"
 
 namespace divvy::simgpu {
@@ -31,7 +32,7 @@ constexpr const char* kPtx = R"(
 class CudaCore : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    path() = ::testing::TempDir() + "cuda-core-" + std::to_string(getpid());
+    path() = scratch("cuda-core");
     setenv("DIVVY_SIM_STATE", path().c_str(), 1);
     setenv("DIVVY_SIM_GPUS", "2xH200", 1);
     ASSERT_EQ(cuInit(0), CUDA_SUCCESS);

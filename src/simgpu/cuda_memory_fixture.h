@@ -3,11 +3,11 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <string>
 
 #include "abi/cuda.h"
+#include "simgpu/scratch.h"
 #include "simgpu/state.h"
 
 namespace divvy::simgpu {
@@ -53,8 +53,7 @@ class CudaMemory : public ::testing::Test {
 
  private:
   static const std::string& state_file() {
-    static const std::string path =
-        ::testing::TempDir() + "cuda-memory-" + std::to_string(getpid());
+    static const std::string path = scratch("cuda-memory");
     return path;
   }
 };

@@ -18,6 +18,7 @@
 #include "abi/cuda.h"
 #include "simgpu/manual_clock.h"
 #include "simgpu/mps.h"
+#include "simgpu/scratch.h"
 #include "simgpu/state.h"
 
 namespace divvy::simgpu {
@@ -110,7 +111,7 @@ class Child {
 class CudaTimeline : public ::testing::Test {
  protected:
   CudaTimeline() {
-    const std::string base = ::testing::TempDir() + "cuda-timeline-" + std::to_string(getpid());
+    const std::string base = scratch("cuda-timeline");
     path_ = base + ".state";
     config_ = base + ".yaml";
     std::ofstream(config_) << "clock: manual\nslice: 2ms\ngpus:\n  - model: H200\n    count: 1\n";

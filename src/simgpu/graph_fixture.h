@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "abi/cuda.h"
+#include "simgpu/scratch.h"
 #include "simgpu/state.h"
 
 namespace divvy::simgpu {
@@ -17,7 +18,7 @@ namespace divvy::simgpu {
 class GraphFixture : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    path() = ::testing::TempDir() + "cuda-graph-" + std::to_string(getpid());
+    path() = scratch("cuda-graph");
     setenv("DIVVY_SIM_STATE", path().c_str(), 1);
     setenv("DIVVY_SIM_GPUS", "2xH200", 1);
     ASSERT_EQ(cuInit(0), CUDA_SUCCESS);

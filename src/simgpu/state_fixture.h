@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "simgpu/scratch.h"
 #include "simgpu/state.h"
 
 namespace divvy::simgpu {
@@ -55,7 +56,7 @@ class StateFixture : public ::testing::Test {
     ASSERT_NE(state_, nullptr) << error;
   }
 
-  std::string path_ = ::testing::TempDir() + "simgpu-" + std::to_string(getpid());
+  std::string path_ = scratch("state");
   std::unique_ptr<SharedState> state_;
 };
 

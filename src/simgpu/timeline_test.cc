@@ -2,13 +2,14 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
 #include <ostream>
 #include <string>
 #include <vector>
+
+#include "simgpu/scratch.h"
 
 namespace divvy::simgpu {
 
@@ -26,7 +27,7 @@ constexpr uint64_t kMs = 1'000'000;
 class TimelineTest : public ::testing::Test {
  protected:
   TimelineTest() {
-    path_ = ::testing::TempDir() + "timeline-" + std::to_string(getpid());
+    path_ = scratch("timeline");
     setenv("DIVVY_SIM_STATE", path_.c_str(), 1);
     setenv("DIVVY_SIM_GPUS", "1xH200", 1);
     std::string error;
