@@ -288,7 +288,7 @@ class Queue {
   std::set<std::pair<WallTime, model::JobId>> later_;
   std::map<model::JobId, std::uint32_t> array_active_;
   std::map<model::JobId, Claim> claims_;
-  std::set<model::JobId> heads_;  // with head_since, and not yet moved up
+  std::set<model::JobId> heads_;  // in line, with a reservation
   std::vector<Shape> shapes_;
   std::unordered_map<std::string, ShapeId> shape_ids_;
   std::size_t prepared_for_ = 0;  // shapes that the policy was told of

@@ -365,26 +365,32 @@ void Queue::reserve_for(Entry& entry, const place::Request& request, Round& roun
                     place::still_possible(fleet_.cluster(), *before);
   entry.reservation = keep ? *before : *std::move(reservation);
   entry.reservation->priority = kAboveAll;
-  if (entry.reservation->start == place::kNever && !entry.head_since) {
-    entry.head_since = round.now;
-    heads_.insert(entry.job.id);
-  }
+  heads_.insert(entry.job.id);
+  if (entry.reservation->start == place::kNever && !entry.head_since) entry.head_since = round.now;
   if (is_kept(entry, round.now)) round.outlook.reservations.push_back(*entry.reservation);
   ++round.reserved;
 }
 
-// A user who has used less would stand before it, and the next one after that, without end.
+// A user who has used less would stand before it, and the next one after that, without end. Those
+// who are older stay before it.
 void Queue::move_up_passed(WallTime now) {
-  std::erase_if(heads_, [&](model::JobId id) {
-    Entry& entry = *this->entry(id);
-    if (now - *entry.head_since < settings_.passing) return false;
-    if (entry.waits == Waits::kInLine) {
-      line_.remove(entry.queue, entry.user, entry.job);
-      line_.add(entry.queue, entry.user, entry.job, true);
-    }
-    entry.passed = true;
-    return true;
-  });
+  const auto age = [](const Entry& entry) { return std::pair(entry.job.submitted, entry.job.id); };
+  for (const model::JobId id : heads_) {
+    Entry& head = *entry(id);
+    const bool waits = head.waits == Waits::kInLine && head.reservation &&
+                       head.reservation->start == place::kNever;
+    if (head.passed || !waits || now - *head.head_since < settings_.passing) continue;
+    const bool is_oldest = std::ranges::none_of(heads_, [&](model::JobId other_id) {
+      const Entry& other = *entry(other_id);
+      return other.queue == head.queue && other.job.spec.priority == head.job.spec.priority &&
+             other.job.spec.job_class == head.job.spec.job_class && !other.passed &&
+             other.reservation && age(other) < age(head);
+    });
+    if (!is_oldest) continue;
+    line_.remove(head.queue, head.user, head.job);
+    head.passed = true;
+    line_.add(head.queue, head.user, head.job, head.passed);
+  }
 }
 
 bool Queue::is_kept(const Entry& entry, WallTime now) const {
