@@ -35,6 +35,7 @@ TenantRecord tenant(std::uint64_t id) {
   record.id = model::TenantId(id);
   record.name = fmt::format("train-{}", id);
   record.command = "python train.py --epochs 3 --data /data/imagenet";
+  record.holder = model::Holder::kProcess;
   record.root = {static_cast<pid_t>(id), id * 100};
   record.slices = {model::Slice::create(model::test_uuid(id / 10), gib(10), Share(100),
                                         model::ShareKind::kGuarantee)

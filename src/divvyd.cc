@@ -45,10 +45,10 @@ void on_mps_death(const model::GpuUuid& gpu, const Status& restarted) {
   }
 }
 
-void apply_settings(config::LiveConfig& settings, api::NodeRoutes& routes, QueueHouse& queue) {
-  settings.on_change([&routes, &queue](const config::DaemonConfig& now) {
+void apply_settings(config::LiveConfig& settings, QueueHouse& queue) {
+  settings.on_change([&queue](const config::DaemonConfig& now) {
     configure_log(now.log.level, now.log.json ? LogFormat::kJson : LogFormat::kText);
-    routes.set_default_mode(default_mode(now));
+    queue.dispatcher().set_default_mode(default_mode(now));
     const auto given =
         node::give_socket(net::api_socket(now.folders.run), now.socket.mode, now.socket.group);
     if (!given) log_error("socket keeps its rights", {{"reason", given.error().message}});
@@ -95,6 +95,7 @@ Status serve(config::LiveConfig& settings, node::Background& background,
                                          .keep_cordon = [&ledger](const auto& gpu, auto cordon) {
                                            return ledger->set_cordon(gpu, std::move(cordon));
                                          }}));
+  DIVVY_TRY(queue, QueueHouse::create(*tenants, clock, queue_settings_of(config)));
   DIVVY_TRY(metrics_options, metrics_options_of(config));
   const api::MetricsRoutes metrics({.tenants = *tenants,
                                     .arbiter = arbiter,
@@ -107,13 +108,13 @@ Status serve(config::LiveConfig& settings, node::Background& background,
                                         [&ledger] {
                                           const auto trouble = ledger->trouble();
                                           return trouble ? Status(err(*trouble)) : Status();
-                                        }},
+                                        },
+                                    .waiting = [&queue] { return queue->dispatcher().waiting(); }},
                                    metrics_options);
   const auto metrics_server = api::serve_metrics(metrics, metrics_options);
-  DIVVY_TRY(queue, QueueHouse::create(*tenants, clock, queue_settings_of(config)));
-  api::NodeRoutes routes(*tenants, DIVVY_VERSION);
+  const api::NodeRoutes routes(*tenants, queue->dispatcher(), queue->people(), DIVVY_VERSION);
   const api::GpuRoutes gpu_routes(*tenants, *care);
-  routes.set_default_mode(default_mode(config));
+  queue->dispatcher().set_default_mode(default_mode(config));
   net::HttpServerOptions server_options;
   server_options.socket = net::api_socket(run);
   // A team and its scripts at once; a thread that waits costs little.
@@ -131,7 +132,7 @@ Status serve(config::LiveConfig& settings, node::Background& background,
               return routes.handle(request, caller);
             }));
   DIVVY_CHECK_OK(node::give_socket(server_options.socket, config.socket.mode, config.socket.group));
-  apply_settings(settings, routes, *queue);
+  apply_settings(settings, *queue);
   log_info("divvyd is ready", {{"version", DIVVY_VERSION},
                                {"run", run.string()},
                                {"gpus", tenants->node().gpus().size()},
@@ -140,9 +141,9 @@ Status serve(config::LiveConfig& settings, node::Background& background,
   const int signal = run_daemon_loop(
       signals, supervisor, settings,
       {.status =
-           [&tenants] {
+           [&tenants, &queue] {
              return fmt::format("{} GPUs, {} tenants, {} waiting.", tenants->node().gpus().size(),
-                                tenants->list().size(), tenants->waiting());
+                                tenants->all().size(), queue->dispatcher().waiting());
            },
        .reload = [&queue] { queue->renew_certificate(); },
        .upkeep = [&queue] { queue->tidy(); }});

@@ -48,6 +48,8 @@ class QueueHouse {
   QueueHouse(const QueueHouse&) = delete;
   QueueHouse& operator=(const QueueHouse&) = delete;
 
+  [[nodiscard]] dispatch::Dispatcher& dispatcher() { return *dispatcher_; }
+  [[nodiscard]] const api::People& people() const { return *people_; }
   [[nodiscard]] static bool handles(const std::string& path);
   // From any thread.
   [[nodiscard]] net::HttpResponse handle(const net::HttpRequest& request,

@@ -274,6 +274,86 @@ TEST_F(JobFeatures, AQueueGetsItsPromiseBackFromThoseWhoBorrowedIt) {
   EXPECT_TRUE(becomes(borrower, "succeeded"));
 }
 
+// `divvy run` and slices that are held by a name.
+class RunsAsJobs : public JobFeatures {
+ protected:
+  // The job of the only process or slice of that name.
+  std::uint64_t job_of(const std::string& name) {
+    std::uint64_t id = 0;
+    EXPECT_TRUE(eventually([&] {
+      const json::object list = ask("GET", "/v1/jobs").body;
+      for (const json::value& item : list.at("items").as_array()) {
+        if (item.at("name").as_string() == name) id = item.at("id").to_number<std::uint64_t>();
+      }
+      return id != 0;
+    }));
+    return id;
+  }
+  Program run(const std::string& name, std::vector<std::string> how) {
+    how.insert(how.begin(), {"run", "--name", name});
+    how.insert(how.end(), {"--", "/bin/sleep", "1000"});
+    return start_divvy(how, name);
+  }
+};
+
+TEST_F(RunsAsJobs, AreListedCountedAndEndedLikeOthers) {
+  Program process = run("mine", {"--gpu", "0.5"});
+  const auto id = job_of("mine");
+  ASSERT_TRUE(becomes(id, "running"));
+  EXPECT_EQ(job(id).at("spec").at("holder").as_string(), "process");
+  EXPECT_NE(divvy({"suspend", std::to_string(id)}).status, 0);
+  const Outcome logs = divvy({"logs", std::to_string(id)});
+  EXPECT_TRUE(has(logs.err, "divvy run")) << logs.err;
+  EXPECT_EQ(divvy({"delete", std::to_string(id)}).status, 0);
+  EXPECT_EQ(process.finish().status, -SIGTERM);
+  EXPECT_TRUE(becomes(id, "cancelled"));
+  EXPECT_EQ(tenants(), 0U);
+}
+
+TEST_F(RunsAsJobs, StandInOneLineWithJobsUnderOneQuota) {
+  const std::string me = std::string(ask("GET", "/v1/whoami").body.at("name").as_string());
+  ASSERT_EQ(divvy({"quota", "set", me, "--gpu", "0.9"}).status, 0);
+  Program process = run("first", {"--gpu", "0.5"});
+  ASSERT_TRUE(becomes(job_of("first"), "running"));
+  ASSERT_EQ(divvy({"slice", "create", "held", "--gpu", "0.3"}).status, 0);
+  const Outcome refused = divvy({"run", "--gpu", "0.2", "--", "/bin/true"});
+  EXPECT_EQ(refused.status, 75);
+  EXPECT_TRUE(has(refused.err, "0.9")) << refused.err;
+  const auto waiting_job = submit(gated("second", 0.2));
+  ASSERT_TRUE(waits_for(waiting_job, "quota"));
+  Program third = run("third", {"--gpu", "0.3", "--queue", "default"});
+  const auto third_id = job_of("third");
+  ASSERT_TRUE(waits_for(third_id, "quota"));
+  ASSERT_EQ(divvy({"slice", "delete", "held"}).status, 0);
+  EXPECT_TRUE(becomes(waiting_job, "running")) << "it came before";
+  EXPECT_EQ(state(third_id), "queued");
+  open_gate("second");
+  EXPECT_TRUE(becomes(third_id, "running"));
+  third.signal(SIGKILL);
+  EXPECT_TRUE(becomes(third_id, "succeeded"));
+  EXPECT_TRUE(has(history(third_id), "its process has ended")) << history(third_id);
+}
+
+TEST_F(RunsAsJobs, AreThereAfterTheDaemonWasKilled) {
+  Program process = run("stays", {"--gpu", "0.5"});
+  const auto stays = job_of("stays");
+  ASSERT_TRUE(becomes(stays, "running"));
+  ASSERT_EQ(divvy({"slice", "create", "held", "--gpu", "0.3"}).status, 0);
+  Program goes = run("goes", {"--gpu", "0.2"});
+  const auto gone = job_of("goes");
+  ASSERT_TRUE(becomes(gone, "running"));
+  stop_daemon(SIGKILL);
+  goes.signal(SIGKILL);
+  (void)goes.finish();
+  start_daemon();
+  EXPECT_TRUE(becomes(gone, "succeeded"));
+  EXPECT_EQ(state(stays), "running");
+  EXPECT_EQ(state(job_of("held")), "running");
+  EXPECT_EQ(tenants(), 2U);
+  process.signal(SIGKILL);
+  EXPECT_TRUE(becomes(stays, "succeeded"));
+}
+
 TEST_F(JobFeatures, AMemberHoldsNothingOfTheDaemons) {
   // Whoever watches has a connection that is open while the member is started.
   Program watcher = start_divvy({"list", "--watch"}, "watch");

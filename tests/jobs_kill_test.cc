@@ -93,7 +93,8 @@ TEST_F(JobsKilled, AtRandomMomentsNothingIsLostAndNothingRunsTwice) {
       return !ask("GET", path).body.at("endedUnixMilliseconds").is_null();
     })) << "job "
         << id << " did not end";
-    EXPECT_EQ(ask("GET", path).body.at("state").as_string(), "succeeded") << "job " << id;
+    const json::object ended = ask("GET", path).body;
+    EXPECT_EQ(ended.at("state").as_string(), "succeeded") << json::serialize(ended);
   }
   const auto times = times_run();
   for (const auto& [job, id] : acknowledged) {

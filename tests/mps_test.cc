@@ -159,6 +159,25 @@ TEST_F(MpsRun, ADaemonThatNobodyUsesAnyMoreIsEndedByTheNextDivvyd) {
   EXPECT_TRUE(eventually([&] { return control_daemons().empty(); }));
 }
 
+TEST_F(MpsRun, AJobRunsInTheModeThatWasAskedForOrThatTheMachineIsSetTo) {
+  std::ofstream(folder() / "divvyd.yaml") << "sharing:\n  mode: mps\n";
+  start_daemon({"--config", (folder() / "divvyd.yaml").string()});
+  const auto pipe_of = [&](const std::vector<std::string>& how) {
+    std::vector<std::string> words = {"submit", "--wait", "--gpu", "0.5"};
+    words.insert(words.end(), how.begin(), how.end());
+    const std::vector<std::string> command = {"--", "/bin/sh", "-c",
+                                              "echo \"in ${CUDA_MPS_PIPE_DIRECTORY:-turns}\""};
+    words.insert(words.end(), command.begin(), command.end());
+    const Outcome submitted = divvy(words);
+    EXPECT_EQ(submitted.status, 0) << submitted.err;
+    const json::object jobs = ask("GET", "/v1/jobs").body;
+    return divvy({"logs", json::serialize(jobs.at("items").at(0).at("id"))}).out;
+  };
+  EXPECT_TRUE(has(pipe_of({}), (folder() / "run/mps").string()));
+  EXPECT_EQ(pipe_of({"--mode", "timeslice"}), "in turns\n");
+  EXPECT_NE(divvy({"submit", "--gpu", "2", "--mode", "mps", "--", "true"}).status, 0);
+}
+
 TEST_F(MpsRun, SaysThatMpsIsNotInstalledAndKeepsNothing) {
   environment_[0] = "PATH=/usr/bin:/bin";
   start_daemon();

@@ -225,7 +225,7 @@ TEST_F(Run, ChangesASliceWhileItIsHeld) {
   Program other = hold("other", {"--gpu", "0.3", "--device", "0"});
   const Outcome refused = divvy({"set", "worker", "--gpu", "0.8"});
   EXPECT_EQ(refused.status, 1);
-  EXPECT_TRUE(has(refused.err, "does not have")) << refused.err;
+  EXPECT_TRUE(has(refused.err, "is not free")) << refused.err;
 }
 
 TEST_F(Run, ListsTenantsForPeopleAndPrograms) {

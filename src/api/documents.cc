@@ -58,7 +58,7 @@ json::object record_document(const node::TenantRecord& record) {
           {"command", safe(record.command)},
           {"sinceUnixSeconds", record.since_unix},
           {"class", node::to_string(record.tenant_class)},
-          {"mode", node::to_string(record.mode)}};
+          {"mode", to_string(record.mode)}};
 }
 
 }  // namespace
@@ -124,7 +124,7 @@ json::array gpu_documents(const node::Slices& slices) {
     document["freeShareThousandths"] = slices.free_share(gpu.uuid).thousandths();
     document["freeMemoryBytes"] = slices.free_memory(gpu.uuid).count();
     const auto mode = slices.mode_of(gpu.uuid);
-    document["mode"] = mode ? json::value(node::to_string(*mode)) : json::value(nullptr);
+    document["mode"] = mode ? json::value(to_string(*mode)) : json::value(nullptr);
     const std::string& why = gpu.unusable.empty() ? gpu.resting : gpu.unusable;
     document["unusable"] = why.empty() ? json::value(nullptr) : json::value(safe(why));
     result.push_back(std::move(document));

@@ -97,6 +97,15 @@ Result<model::JobSpec> parse_job_request(std::string_view body) {
   return spec;
 }
 
+Result<model::JobSpec> parse_new_job(std::string_view body) {
+  DIVVY_TRY(spec, parse_job_request(body));
+  if (spec.holder == model::Holder::kMembers) return spec;
+  return err(
+      ErrorCode::kInvalidArgument,
+      "holder: a job that is submitted has members; `divvy run` and `divvy slice create` ask "
+      "for slices of their own");
+}
+
 Result<model::JobSpec> parse_job_change(const model::JobSpec& spec, std::string_view body) {
   constexpr std::string_view kFields[] = {"priority", "time_limit", "expected", "queue",
                                           "gpu",      "gpu_memory", "members"};

@@ -19,6 +19,8 @@ namespace divvy::api {
 
 // The body of a submit: a job that passed model::check(), or the field and what is wrong with it.
 [[nodiscard]] Result<model::JobSpec> parse_job_request(std::string_view body);
+// As it may be submitted: Divvy starts its members.
+[[nodiscard]] Result<model::JobSpec> parse_new_job(std::string_view body);
 // A job with the fields of `body` (JSON) instead of its own; null takes one away. Only those that
 // can be changed after the submit.
 [[nodiscard]] Result<model::JobSpec> parse_job_change(const model::JobSpec& spec,

@@ -96,6 +96,14 @@ JobRoutes::Answer JobRoutes::of_job(const net::HttpRequest& request, const model
   if (get_it && (word == "attempts" || word == "members" || word == "logs")) {
     DIVVY_CHECK_OK(may(who, Action::kLook, &job));
     if (word == "attempts") return attempts(job);
+    if (job.spec.holder != model::Holder::kMembers) {
+      return err(ErrorCode::kFailedPrecondition,
+                 "{} is {}, which Divvy did not start: its output is where it was started, and "
+                 "exec, attach and cp are for jobs of divvy submit",
+                 job.spec.name,
+                 job.spec.holder == model::Holder::kProcess ? "a process of its owner (divvy run)"
+                                                            : "a slice that is held by its name");
+    }
     return word == "members" ? members(job) : logs(job, request.query);
   }
   const bool cancel = request.method == "DELETE" && word.empty();
@@ -133,7 +141,7 @@ JobRoutes::Answer JobRoutes::submit(const net::HttpRequest& request,
   DIVVY_TRY(query, Query::parse(request.query));
   DIVVY_TRY(dry_run, query.flag("dry_run"));
   DIVVY_CHECK_OK(query.nothing_left());
-  DIVVY_TRY(spec, parse_job_request(request.body));
+  DIVVY_TRY(spec, parse_new_job(request.body));
   dispatch::NewJob wanted(std::move(spec));
   wanted.owner = who.name;
   json::object document = headed("JobList");

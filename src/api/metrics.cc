@@ -70,7 +70,7 @@ MetricsSnapshot MetricsRoutes::snapshot() const {
                          .samples = sources_.samples.all(),
                          .books = tenants.slices(),
                          .tenants = tenants.list(),
-                         .waiting = tenants.waiting(),
+                         .waiting = sources_.waiting ? sources_.waiting() : 0,
                          .turns = sources_.arbiter.turns(),
                          .health = {},
                          .ledger_writes = {},

@@ -48,6 +48,8 @@ struct MetricsSources {
   std::function<node::DurationCounts()> ledger_writes;
   // Why the ledger cannot be written, if so; empty: taken as writable.
   std::function<Status()> ledger_writable;
+  // How many jobs wait for a place; empty: none.
+  std::function<std::size_t()> waiting = {};
 };
 
 class MetricsRoutes {

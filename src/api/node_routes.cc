@@ -7,6 +7,7 @@
 #include "api/documents.h"
 #include "api/requests.h"
 #include "api/slice_routes.h"
+#include "base/log.h"
 #include "base/text.h"
 
 namespace divvy::api {
@@ -24,11 +25,11 @@ node::Peer peer_of(const net::Caller& caller) { return {caller.pid(), caller.uid
 HttpResponse NodeRoutes::handle(const net::HttpRequest& request, const net::Caller& caller) const {
   const std::string& path = request.path;
   const std::string& method = request.method;
-  if (SliceRoutes::is_here(path)) return SliceRoutes(tenants_).handle(request, caller);
+  if (SliceRoutes::is_here(path)) return SliceRoutes(tenants_, asker_).handle(request, caller);
   if (path == "/v1/node" && method == "GET") return node();
   if (path == "/v1/stats" && method == "GET") return stats();
   if (path == "/v1/tenants" && method == "GET") return list();
-  if (path == "/v1/tenants" && method == "POST") return grant(request.body, caller);
+  if (path == "/v1/tenants" && method == "POST") return grant(request, caller);
   if (path.starts_with(kTenants) && path.size() > kTenants.size()) {
     const std::string tenant = path.substr(kTenants.size());
     if (method == "GET") return get(tenant);
@@ -53,7 +54,7 @@ HttpResponse NodeRoutes::node() const {
   document["simulated"] = tenants_.node().simulated();
   const auto& driver = tenants_.node().driver_version();
   document["driverVersion"] = driver ? json::value(*driver) : json::value(nullptr);
-  document["waiting"] = tenants_.waiting();
+  document["waiting"] = dispatcher_.waiting();
   document["gpus"] = gpu_documents(tenants_.slices());
   return answer(200, document);
 }
@@ -63,7 +64,7 @@ HttpResponse NodeRoutes::list() const {
   json::array items;
   for (const node::TenantView& view : tenants_.list()) items.push_back(tenant_document(view));
   document["items"] = std::move(items);
-  document["waiting"] = tenants_.waiting();
+  document["waiting"] = dispatcher_.waiting();
   return answer(200, document);
 }
 
@@ -73,7 +74,7 @@ HttpResponse NodeRoutes::stats() const {
   document["unixMilliseconds"] = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
   document["hostname"] = tenants_.node().hostname();
   document["simulated"] = tenants_.node().simulated();
-  document["waiting"] = tenants_.waiting();
+  document["waiting"] = dispatcher_.waiting();
   json::array items;
   for (const node::TenantView& view : tenants_.list()) items.push_back(tenant_document(view));
   document["gpus"] = gpu_documents(tenants_.slices());
@@ -91,57 +92,39 @@ HttpResponse NodeRoutes::get(const std::string& tenant) const {
   return answer(200, document);
 }
 
-HttpResponse NodeRoutes::grant(const std::string& body, const net::Caller& caller) const {
-  auto request = parse_grant_request(body, default_mode_);
-  if (!request) return problem(request.error());
-  request->ask.peer = peer_of(caller);
-  if (!request->wait) {
-    const auto granted = tenants_.grant(request->ask);
-    if (!granted) return problem(granted.error());
-    if (const auto* no_fit = std::get_if<node::NoFit>(&*granted)) {
-      return problem(no_fit_document(*no_fit, tenants_.list()));
-    }
-    return answer(201, grant_document(std::get<node::Grant>(*granted)));
-  }
-
-  const auto granted = tenants_.grant_or_wait(request->ask);
-  if (!granted) return problem(granted.error());
-  if (const auto* no_fit = std::get_if<node::NoFit>(&*granted)) {
-    return problem(no_fit_document(*no_fit, tenants_.list()));
-  }
-  if (const auto* now = std::get_if<node::Grant>(&*granted)) {
-    return answer(201, grant_document(*now));
-  }
-  const auto& waiting = std::get<std::shared_ptr<node::WaitingAsk>>(*granted);
-  const std::chrono::milliseconds patience = request->timeout_seconds
-                                                 ? std::chrono::seconds(*request->timeout_seconds)
-                                                 : std::chrono::milliseconds(-1);
-  switch (caller.wait_for(waiting->ready(), patience)) {
-    case net::Caller::Wait::kReady:
-      break;
-    case net::Caller::Wait::kGone:
-      tenants_.give_up(waiting);
-      return problem(Error{ErrorCode::kCancelled, "the caller is gone"});
-    case net::Caller::Wait::kTimeout:
-      tenants_.give_up(waiting);
-      return problem(Error{
-          ErrorCode::kTimeout,
-          fmt::format("{} s were not enough: it still does not fit", *request->timeout_seconds)});
-  }
-  const auto result = tenants_.answer(waiting);
-  if (!result) return problem(Error{ErrorCode::kInternal, "woken without an answer"});
-  if (!*result) return problem(result->error());
-  return answer(201, grant_document(**result));
+HttpResponse NodeRoutes::grant(const net::HttpRequest& request, const net::Caller& caller) const {
+  auto wanted = parse_grant_request(request.body);
+  if (!wanted) return problem(wanted.error());
+  const auto granted = asker_.ask(*std::move(wanted), request, caller);
+  if (!granted) return granted.error();
+  json::object document = grant_document(granted->grant);
+  document["job"] = granted->job.value();
+  return answer(201, document);
 }
 
+// The queue first, which knows what others may have; what the machine then refuses is taken back.
 HttpResponse NodeRoutes::change(const std::string& tenant, const std::string& body,
                                 const net::Caller& caller) const {
   const auto change = parse_change_request(body);
   if (!change) return problem(change.error());
   const auto id = tenants_.find(tenant);
   if (!id) return problem(id.error());
-  const auto changed = tenants_.change(*id, *change, peer_of(caller));
-  if (!changed) return problem(changed.error());
+  const auto slices = tenants_.changed(*id, *change, peer_of(caller));
+  if (!slices) return problem(slices.error());
+  const auto before = tenants_.get(*id);
+  if (!before) return problem(Error{ErrorCode::kNotFound, "the tenant is gone"});
+  const model::JobId job = before->record.member.job;
+  const std::string by = node::user_name(caller.uid());
+  if (const Status booked = dispatcher_.resize(job, *slices, by); !booked) {
+    return problem(booked.error());
+  }
+  if (const Status changed = tenants_.change(*id, *slices, change->tenant_class); !changed) {
+    if (const Status back = dispatcher_.resize(job, before->record.slices, by); !back) {
+      log_error("queue counts with slices that were not changed",
+                {{"job", job.value()}, {"reason", back.error().message}});
+    }
+    return problem(changed.error());
+  }
   return get(std::to_string(id->value()));
 }
 

@@ -13,9 +13,9 @@
 // Errors are problem+json with one sentence in `detail`. Callable from many threads at once.
 #pragma once
 
-#include <atomic>
 #include <string>
 
+#include "api/slice_asker.h"
 #include "net/http.h"
 #include "node/tenants.h"
 
@@ -23,12 +23,13 @@ namespace divvy::api {
 
 class NodeRoutes {
  public:
-  // `tenants` outlives it.
-  NodeRoutes(node::Tenants& tenants, std::string version)
-      : tenants_(tenants), version_(std::move(version)) {}
-
-  // For requests that name no mode. While requests are served.
-  void set_default_mode(node::GpuMode mode) { default_mode_ = mode; }
+  // What is referred to outlives it.
+  NodeRoutes(node::Tenants& tenants, dispatch::Dispatcher& dispatcher, const People& people,
+             std::string version)
+      : tenants_(tenants),
+        dispatcher_(dispatcher),
+        asker_(tenants, dispatcher, people),
+        version_(std::move(version)) {}
 
   [[nodiscard]] net::HttpResponse handle(const net::HttpRequest& request,
                                          const net::Caller& caller) const;
@@ -38,15 +39,17 @@ class NodeRoutes {
   [[nodiscard]] net::HttpResponse stats() const;
   [[nodiscard]] net::HttpResponse list() const;
   [[nodiscard]] net::HttpResponse get(const std::string& tenant) const;
-  [[nodiscard]] net::HttpResponse grant(const std::string& body, const net::Caller& caller) const;
+  [[nodiscard]] net::HttpResponse grant(const net::HttpRequest& request,
+                                        const net::Caller& caller) const;
   [[nodiscard]] net::HttpResponse change(const std::string& tenant, const std::string& body,
                                          const net::Caller& caller) const;
   [[nodiscard]] net::HttpResponse release(const std::string& tenant,
                                           const net::Caller& caller) const;
 
   node::Tenants& tenants_;
+  dispatch::Dispatcher& dispatcher_;
+  SliceAsker asker_;
   std::string version_;
-  std::atomic<node::GpuMode> default_mode_ = node::GpuMode::kTimeslice;
 };
 
 }  // namespace divvy::api

@@ -59,6 +59,8 @@ constexpr FieldRow kJobSpec[] = {
     {"minimum_run", "seconds-", ""}, {"time_limit", "seconds?-", ""},
     {"expected", "seconds?-", ""}, {"array", "Array?-", ""},
     {"after", "[id|Dependency]-", ""}, {"retry", "Retry-", ""}, {"labels", "{text}-", ""},
+    {"mode", "<timeslice,mps>?-", "How its GPU is shared; null: as the machine is set up"},
+    {"holder", "<members,process,slice>-", "What uses its slices; members in a new job"},
     {"hold_for_capacity", "boolean-", "Wait also for GPUs that are not there"}};
 
 constexpr FieldRow kJobChange[] = {

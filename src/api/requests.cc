@@ -10,7 +10,7 @@ constexpr std::size_t kMaxCommand = 4096;
 
 }  // namespace
 
-Result<GrantRequest> parse_grant_request(std::string_view body, node::GpuMode default_mode) {
+Result<GrantRequest> parse_grant_request(std::string_view body) {
   DIVVY_TRY(fields, JsonFields::parse(body));
   DIVVY_TRY(gpu, fields.text("gpu"));
   DIVVY_TRY(memory, fields.text("memory"));
@@ -21,6 +21,7 @@ Result<GrantRequest> parse_grant_request(std::string_view body, node::GpuMode de
   DIVVY_TRY(models, fields.texts("models"));
   DIVVY_TRY(name, fields.text("name"));
   DIVVY_TRY(command, fields.text("command"));
+  DIVVY_TRY(queue, fields.text("queue"));
   DIVVY_TRY(wait, fields.flag("wait"));
   DIVVY_TRY(timeout, fields.number("timeoutSeconds"));
   DIVVY_CHECK_OK(fields.nothing_left());
@@ -35,25 +36,21 @@ Result<GrantRequest> parse_grant_request(std::string_view body, node::GpuMode de
     return text ? std::optional<std::string_view>(*text) : std::nullopt;
   };
   DIVVY_TRY(request, model::Request::parse(typed(gpu), typed(memory), std::move(rest)));
-  const node::GpuMode unnamed =
-      request.gpus_per_member() == 1 ? default_mode : node::GpuMode::kTimeslice;
-  GrantRequest result{node::Ask{.request = std::move(request),
-                                .devices = std::move(devices),
-                                .mode = unnamed,
-                                .tenant_class = node::TenantClass::kBatch,
-                                .name = name.value_or(""),
-                                .command = command.value_or("").substr(0, kMaxCommand),
-                                .peer = {}},
-                      wait.value_or(false), timeout};
+  model::JobSpec spec(std::move(request));
+  spec.holder = model::Holder::kProcess;
+  spec.name = name.value_or("");
+  if (command && !command->empty()) spec.command = {command->substr(0, kMaxCommand)};
+  spec.devices = std::move(devices);
+  spec.queue = queue.value_or(spec.queue);
   if (class_text) {
-    DIVVY_TRY(tenant_class, node::parse_tenant_class(*class_text));
-    result.ask.tenant_class = tenant_class;
+    DIVVY_TRY(job_class, model::parse_job_class(*class_text));
+    spec.job_class = job_class;
   }
   if (mode_text) {
-    DIVVY_TRY(mode, node::parse_gpu_mode(*mode_text));
-    result.ask.mode = mode;
+    DIVVY_TRY(mode, model::parse_gpu_mode(*mode_text));
+    spec.mode = mode;
   }
-  return result;
+  return GrantRequest{std::move(spec), wait.value_or(false), timeout};
 }
 
 Result<node::Change> parse_change_request(std::string_view body) {

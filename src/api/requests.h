@@ -6,19 +6,17 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "model/job_spec.h"
 #include "node/tenants.h"
 
 namespace divvy::api {
 
 struct GrantRequest {
-  node::Ask ask;  // Without the peer
+  model::JobSpec spec;  // of a job whose slices a process holds
   bool wait = false;
   std::optional<std::uint32_t> timeout_seconds;
 };
-// `default_mode` is for those who name none. Requests for more than one GPU, which mode mps does
-// not serve, then take turns.
-[[nodiscard]] Result<GrantRequest> parse_grant_request(
-    std::string_view body, node::GpuMode default_mode = node::GpuMode::kTimeslice);
+[[nodiscard]] Result<GrantRequest> parse_grant_request(std::string_view body);
 
 [[nodiscard]] Result<node::Change> parse_change_request(std::string_view body);
 

@@ -9,7 +9,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view body(reinterpret_cast<const char*>(data), size);
   if (const auto request = divvy::api::parse_grant_request(body)) {
-    DIVVY_CHECK(request->ask.request.share() > divvy::Share(0));
+    DIVVY_CHECK(request->spec.request.share() > divvy::Share(0));
   } else {
     DIVVY_CHECK(!request.error().message.empty());
   }

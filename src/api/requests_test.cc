@@ -8,14 +8,16 @@ namespace {
 TEST(GrantRequest, ReadsEverything) {
   const auto request = parse_grant_request(
       R"({"gpu":"0.3","memory":"10GiB","cap":true,"class":"latency","mode":"mps",
-          "devices":["0","GPU-1"],"name":"x","command":"python","wait":true,"timeoutSeconds":5})");
+          "devices":["0","GPU-1"],"name":"x","command":"python","queue":"research","wait":true,"timeoutSeconds":5})");
   ASSERT_TRUE(request.has_value()) << request.error().message;
-  EXPECT_EQ(request->ask.request.share(), Share(300));
-  EXPECT_EQ(request->ask.request.memory(), gib(10));
-  EXPECT_EQ(request->ask.request.kind(), model::ShareKind::kCap);
-  EXPECT_EQ(request->ask.tenant_class, node::TenantClass::kLatency);
-  EXPECT_EQ(request->ask.mode, node::GpuMode::kMps);
-  EXPECT_EQ(request->ask.devices, (std::vector<std::string>{"0", "GPU-1"}));
+  EXPECT_EQ(request->spec.request.share(), Share(300));
+  EXPECT_EQ(request->spec.request.memory(), gib(10));
+  EXPECT_EQ(request->spec.request.kind(), model::ShareKind::kCap);
+  EXPECT_EQ(request->spec.job_class, model::JobClass::kLatency);
+  EXPECT_EQ(request->spec.mode, node::GpuMode::kMps);
+  EXPECT_EQ(request->spec.devices, (std::vector<std::string>{"0", "GPU-1"}));
+  EXPECT_EQ(request->spec.queue, "research");
+  EXPECT_EQ(request->spec.holder, model::Holder::kProcess);
   EXPECT_TRUE(request->wait);
   EXPECT_EQ(request->timeout_seconds, 5U);
 }
@@ -43,15 +45,6 @@ TEST(ChangeRequest, NeedsSomethingToChange) {
   EXPECT_EQ(change->capped, false);
   EXPECT_EQ(change->memory, gib(1));
   EXPECT_FALSE(change->share.has_value());
-}
-
-TEST(GrantRequest, WhoNamesNoModeGetsTheOneOfTheMachine) {
-  const auto mode = [](std::string_view body) {
-    return parse_grant_request(body, node::GpuMode::kMps)->ask.mode;
-  };
-  EXPECT_EQ(mode(R"({"gpu":"0.5"})"), node::GpuMode::kMps);
-  EXPECT_EQ(mode(R"({"gpu":"0.5","mode":"timeslice"})"), node::GpuMode::kTimeslice);
-  EXPECT_EQ(mode(R"({"gpu":"2"})"), node::GpuMode::kTimeslice);
 }
 
 }  // namespace

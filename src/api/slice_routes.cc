@@ -33,7 +33,7 @@ HttpResponse SliceRoutes::handle(const net::HttpRequest& request, const net::Cal
   const std::string& method = request.method;
   if (request.path == kSlices) {
     if (method == "GET") return list();
-    if (method == "POST") return hold(request.body, caller);
+    if (method == "POST") return hold(request, caller);
   } else {
     const std::string name = request.path.substr(kSlices.size() + 1);
     if (method == "GET") return get(name);
@@ -55,27 +55,23 @@ HttpResponse SliceRoutes::list() const {
   return answer(200, document);
 }
 
-HttpResponse SliceRoutes::hold(const std::string& body, const net::Caller& caller) const {
-  auto request = parse_grant_request(body);
-  if (!request) return problem(request.error());
-  if (request->ask.name.empty()) {
+HttpResponse SliceRoutes::hold(const net::HttpRequest& request, const net::Caller& caller) const {
+  auto wanted = parse_grant_request(request.body);
+  if (!wanted) return problem(wanted.error());
+  if (wanted->spec.name.empty()) {
     return problem(Error{ErrorCode::kInvalidArgument,
                          "\"name\" is missing: containers ask for the slice by its name"});
   }
-  if (request->wait) {
+  if (wanted->wait) {
     return problem(Error{ErrorCode::kUnsupported, "a slice that is held by its name cannot wait"});
   }
-  request->ask.peer = {caller.pid(), caller.uid(), caller.gid()};
-  request->ask.held = true;
-  const auto granted = tenants_.grant(request->ask);
-  if (!granted) return problem(granted.error());
-  if (const auto* no_fit = std::get_if<node::NoFit>(&*granted)) {
-    return problem(no_fit_document(*no_fit, tenants_.list()));
-  }
-  const auto& grant = std::get<node::Grant>(*granted);
-  json::object document = grant_document(grant);
+  wanted->spec.holder = model::Holder::kSlice;
+  const auto granted = asker_.ask(*std::move(wanted), request, caller);
+  if (!granted) return granted.error();
+  json::object document = grant_document(granted->grant);
   document["kind"] = "Slice";
-  document["device"] = node::ContainerDevices::device_name(grant.record.name);
+  document["job"] = granted->job.value();
+  document["device"] = node::ContainerDevices::device_name(granted->grant.record.name);
   return answer(201, document);
 }
 

@@ -14,6 +14,7 @@
 
 #include <string>
 
+#include "api/slice_asker.h"
 #include "net/http.h"
 #include "node/tenants.h"
 
@@ -21,8 +22,8 @@ namespace divvy::api {
 
 class SliceRoutes {
  public:
-  // `tenants` outlives it.
-  explicit SliceRoutes(node::Tenants& tenants) : tenants_(tenants) {}
+  // Both outlive it.
+  SliceRoutes(node::Tenants& tenants, const SliceAsker& asker) : tenants_(tenants), asker_(asker) {}
 
   // Is the path one of these?
   [[nodiscard]] static bool is_here(const std::string& path);
@@ -31,12 +32,14 @@ class SliceRoutes {
 
  private:
   [[nodiscard]] net::HttpResponse list() const;
-  [[nodiscard]] net::HttpResponse hold(const std::string& body, const net::Caller& caller) const;
+  [[nodiscard]] net::HttpResponse hold(const net::HttpRequest& request,
+                                       const net::Caller& caller) const;
   [[nodiscard]] net::HttpResponse get(const std::string& name) const;
   [[nodiscard]] net::HttpResponse release(const std::string& name, const net::Caller& caller) const;
   [[nodiscard]] Result<node::TenantView> find(const std::string& name) const;
 
   node::Tenants& tenants_;
+  const SliceAsker& asker_;
 };
 
 }  // namespace divvy::api

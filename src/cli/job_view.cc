@@ -253,6 +253,9 @@ std::string job_description(const Answer& job, const Answer& attempts, const Gpu
   if (spec.empty()) return text + "\nWhat is inside it is for its owner and operators.\n";
   Lines asked;
   asked.add("command", command_text(spec));
+  const std::string holder = spec["holder"].text();
+  if (holder == "process") asked.add("held by", "a process of its owner (divvy run)");
+  if (holder == "slice") asked.add("held by", "its name, for containers (divvy slice create)");
   asked.add("image", spec["container"]["image"].text());
   asked.add("folder", spec["working_directory"].text());
   asked.add("memory", spec["gpu_memory"].text());

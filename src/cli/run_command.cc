@@ -118,6 +118,7 @@ std::string request_body(const RunOptions& options, bool wait) {
   if (options.memory) body["memory"] = *options.memory;
   if (!options.mode.empty()) body["mode"] = options.mode;
   if (!options.name.empty()) body["name"] = options.name;
+  if (!options.queue.empty()) body["queue"] = options.queue;
   if (!options.devices.empty()) body["devices"] = json::value_from(options.devices);
   if (!options.models.empty()) body["models"] = json::value_from(options.models);
   if (options.timeout_seconds) body["timeoutSeconds"] = *options.timeout_seconds;

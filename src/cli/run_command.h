@@ -22,6 +22,7 @@ struct RunOptions {
   std::vector<std::string> devices;
   std::vector<std::string> models;
   std::string name;
+  std::string queue;  // Empty: the default one
   bool wait = false;
   std::optional<std::uint32_t> timeout_seconds;
   bool quiet = false;

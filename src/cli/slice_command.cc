@@ -44,6 +44,8 @@ void add_create(CLI::App& slice, SliceArguments& arguments) {
       ->delimiter(',')
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  create->add_option("--queue", arguments.queue, "Count in this queue (default: default)")
+      ->type_name("QUEUE");
   create->add_option("--model", arguments.models, "Only GPUs of this model; may be repeated")
       ->type_name("MODEL")
       ->expected(1)
@@ -64,6 +66,7 @@ int create(const SliceArguments& arguments, const Daemon& daemon, const SliceScr
   if (arguments.memory) body["memory"] = *arguments.memory;
   if (!arguments.devices.empty()) body["devices"] = json::value_from(arguments.devices);
   if (!arguments.models.empty()) body["models"] = json::value_from(arguments.models);
+  if (!arguments.queue.empty()) body["queue"] = arguments.queue;
   const auto reply = daemon.ask("POST", "/v1/slices", json::serialize(body));
   if (!reply) {
     screen.err << "divvy: " << reply.error().message << "\n";

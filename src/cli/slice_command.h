@@ -25,6 +25,7 @@ struct SliceArguments {
   std::string tenant_class = "batch";
   std::vector<std::string> devices;
   std::vector<std::string> models;
+  std::string queue;  // Empty: the default one
   std::string format = "table";
 };
 

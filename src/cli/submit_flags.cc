@@ -186,6 +186,7 @@ Status apply(const SubmitFlags& flags, const std::vector<std::string>& command,
   put(document, "gpu_memory", flags.gpu_memory);
   put(document, "topology", flags.topology);
   put(document, "class", flags.job_class);
+  put(document, "mode", flags.mode);
   put(document, "working_directory", flags.working_directory);
   put(document, "members", flags.members);
   put(document, "least_members", flags.least_members);
@@ -226,6 +227,10 @@ void add_submit_flags(CLI::App& command, SubmitFlags& flags) {
          "Memory on each GPU: 10GiB; without --gpu also says how much of the GPU", "SIZE");
   command.add_flag("--cap", flags.cap, "Never more than the share, even of an idle GPU");
   option("--class", flags.job_class, "latency goes before batch (default batch)", "CLASS");
+  option(
+      "--mode", flags.mode,
+      "timeslice: take turns on the GPU; mps: run side by side (default: sharing.mode of divvyd)",
+      "MODE");
   option("--members", flags.members, "So many members, each with these GPUs, all or none",
          "NUMBER");
   option("--least", flags.least_members, "Begin with so many members rather than wait for all",

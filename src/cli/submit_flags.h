@@ -17,7 +17,8 @@ class App;
 namespace divvy::cli {
 
 struct SubmitFlags {
-  std::optional<std::string> name, queue, gpu, gpu_memory, topology, job_class, working_directory;
+  std::optional<std::string> name, queue, gpu, gpu_memory, topology, job_class, mode,
+      working_directory;
   std::optional<std::string> image, cpu, ram, shm, grace, minimum_run, time_limit, expected, array;
   std::optional<std::uint32_t> members, least_members, pids, retries;
   std::optional<std::int32_t> priority;

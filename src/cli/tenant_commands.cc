@@ -31,6 +31,7 @@ void add_run(CommandTree& tree) {
                    return err(ErrorCode::kInvalidArgument,
                               "no command was given: divvy run --gpu 0.3 -- python train.py");
                  }
+                 options->wait = options->wait || !options->queue.empty();
                  if (options->timeout_seconds && !options->wait) {
                    return err(ErrorCode::kInvalidArgument, "--timeout needs --wait");
                  }
@@ -59,7 +60,10 @@ void add_run(CommandTree& tree) {
   add_list(*run, "--model", options->models, "Only GPUs of this model", "MODEL");
   run->add_option("--name", options->name, "Name of the tenant (default: from the command)")
       ->type_name("NAME");
-  run->add_flag("--wait", options->wait, "Wait until it fits");
+  run->add_flag("--wait", options->wait, "Wait in line until it fits");
+  run->add_option("--queue", options->queue,
+                  "Count in this queue, and wait there until it is its turn (default: default)")
+      ->type_name("QUEUE");
   run->add_option("--timeout", options->timeout_seconds, "With --wait: at most so many seconds")
       ->type_name("SECONDS");
   run->add_flag("-q,--quiet", options->quiet, "Do not tell what was granted");

@@ -24,7 +24,8 @@ using namespace std::chrono_literals;
 constexpr int kLookMs = 1000;
 // So many times the length of a pass are for everybody else.
 constexpr int kRest = 4;
-// Ends that block at the same time; most take no time.
+// Grants and ends that block at the same time; most take no time.
+constexpr unsigned kMostGrants = 16;
 constexpr unsigned kMostEnds = 32;
 // So long a question waits for the disk.
 constexpr auto kDiskPatience = 2s;
@@ -39,17 +40,6 @@ store::EventRow event_of(const model::Job& job, const model::JobStep& step) {
   event.state = to_string(step.state);
   event.reason = step.reason;
   return event;
-}
-
-// "train" for /opt/bin/train.py; any program gives a name (model/name.h).
-std::string name_from(const std::vector<std::string>& command) {
-  const std::string program =
-      command.empty() ? std::string() : std::filesystem::path(command[0]).stem().string();
-  std::string name;
-  for (const char c : program.substr(0, 40)) {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) name += c;
-  }
-  return model::check_name("job", name) ? name : "job";
 }
 
 // Ended jobs that this one waits for: the queue has forgotten them.
@@ -67,11 +57,27 @@ Result<std::vector<jobs::FinishedJob>> finished_before(store::Connection& connec
 
 }  // namespace
 
+std::string Dispatcher::job_name(const std::vector<std::string>& command) {
+  const std::string program =
+      command.empty() ? std::string() : std::filesystem::path(command[0]).stem().string();
+  std::string name;
+  for (const char c : program.substr(0, 40)) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) name += c;
+  }
+  return model::check_name("job", name) ? name : "job";
+}
+
+model::GpuMode Dispatcher::mode_for(const model::JobSpec& spec) const {
+  const bool can_be_mps = spec.request.gpus_per_member() == 1 && !spec.container &&
+                          spec.holder != model::Holder::kSlice;
+  return can_be_mps ? default_mode_.load() : model::GpuMode::kTimeslice;
+}
+
 Dispatcher::Dispatcher(Parts parts)
     : parts_(std::move(parts)),
       bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       counted_(parts_.clock.wall_now()),
-      tasks_(std::make_unique<JobTasks>(parts_.starters, kMostEnds)) {}
+      tasks_(std::make_unique<JobTasks>(parts_.starters, kMostGrants, kMostEnds)) {}
 
 Result<std::unique_ptr<Dispatcher>> Dispatcher::create(Parts parts) {
   std::unique_ptr<Dispatcher> made(new Dispatcher(std::move(parts)));
@@ -79,6 +85,8 @@ Result<std::unique_ptr<Dispatcher>> Dispatcher::create(Parts parts) {
   DIVVY_TRY(queue, jobs::Queue::create(made->parts_.settings));
   made->queue_ = std::move(queue);
   DIVVY_CHECK_OK(made->recover());
+  made->parts_.machine.on_gone(
+      [dispatcher = made.get()](const model::MemberKey& key) { dispatcher->holder_gone(key); });
   if (made->parts_.drive == Drive::kThread) {
     made->thread_ = std::thread([dispatcher = made.get()] { dispatcher->run(); });
   }
@@ -86,6 +94,7 @@ Result<std::unique_ptr<Dispatcher>> Dispatcher::create(Parts parts) {
 }
 
 Dispatcher::~Dispatcher() {
+  parts_.machine.on_gone({});
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -149,16 +158,23 @@ Status Dispatcher::check(const model::JobSpec& spec, const std::string& owner) {
 }
 
 Result<store::Submitted> Dispatcher::submit(NewJob wanted) {
-  if (wanted.spec.name.empty()) wanted.spec.name = name_from(wanted.spec.command);
+  if (wanted.spec.name.empty()) wanted.spec.name = job_name(wanted.spec.command);
+  if (!wanted.spec.mode) wanted.spec.mode = mode_for(wanted.spec);
   DIVVY_CHECK_OK(check(wanted.spec, wanted.owner));
   const WallTime at = parts_.clock.wall_now();
+  model::JobId first;
+  {
+    const std::lock_guard lock(mutex_);
+    first = next_id_;
+    next_id_ = model::JobId(first.value() + jobs::jobs_of(wanted.spec));
+  }
   const store::Submission submission{
       .owner = wanted.owner,
       .at = at,
-      .make =
-          [&](model::JobId first) { return jobs::expand(first, wanted.owner, wanted.spec, at); },
+      .make = [&](model::JobId id) { return jobs::expand(id, wanted.owner, wanted.spec, at); },
       .key = wanted.key,
-      .fingerprint = wanted.fingerprint};
+      .fingerprint = wanted.fingerprint,
+      .first = first};
   store::Submitted submitted;
   std::vector<jobs::FinishedJob> finished;
   const Status kept = parts_.database.commit([&](store::Connection& connection) -> Status {
@@ -280,7 +296,8 @@ std::size_t Dispatcher::entries_kept() {
   const std::lock_guard lock(mutex_);
   return unwritten_.size() + steps_told_.size() + decided_.size() + ended_.size() +
          releasing_.size() + released_.size() + deferred_.size() + strays_.size() +
-         refused_.size() + doubtful_.size() + untold_.size() + books_.size() + unbooked_.size();
+         refused_.size() + unstored_.size() + admissions_.size() + gone_.size() + doubtful_.size() +
+         untold_.size() + books_.size() + unbooked_.size();
 }
 
 // --- The round ---
@@ -301,14 +318,29 @@ void Dispatcher::step() {
 
   std::unique_lock lock(mutex_);
   hear_members(reports);
+  hear_gone();
   tell_released();
   release_ended();
   if (counts) count_use(now, activity);
   if (fleet) decide(now, *fleet);
+  if (fleet && refusals_due()) {
+    // Somebody may have ended a moment ago: `divvy run a; divvy run b` must work.
+    lock.unlock();
+    parts_.machine.reap();
+    lock.lock();
+    hear_gone();
+    decide(now, *fleet);
+  }
+  if (fleet) refuse_fresh(now);
+  grant_admitted();
   end_strays(now);
   look_at_doubtful(now);
   stop_again(now);
-  if (!write(lock)) return;
+  answer_admitted();  // those that have ended: the queue forgets them when they are written
+  const bool written = write(lock);
+  if (!written) refuse_unstored();
+  answer_admitted();
+  if (!written) return;
   for (const jobs::Decision& decision : std::exchange(decided_, {})) act(decision);
   start_deferred(now);
 }
@@ -399,6 +431,7 @@ bool Dispatcher::write(std::unique_lock<std::mutex>& lock) {
   }
   std::vector<model::Job> written;
   std::vector<std::size_t> told;  // of each: how much of its history is known
+  std::vector<bool> is_new;       // of each: there is no row of it
   written.reserve(unwritten_.size());
   told.reserve(unwritten_.size());
   for (const model::JobId id : unwritten_) {
@@ -406,6 +439,7 @@ bool Dispatcher::write(std::unique_lock<std::mutex>& lock) {
     if (job == nullptr) continue;
     written.push_back(*job);
     told.push_back(steps_told_[id]);
+    is_new.push_back(unstored_.contains(id));
   }
   const std::vector<store::UsageRow> usage = unbooked_;
   const std::uint64_t upto = changes_;
@@ -416,7 +450,7 @@ bool Dispatcher::write(std::unique_lock<std::mutex>& lock) {
     store::EventTable events(connection);
     for (std::size_t j = 0; j < written.size(); ++j) {
       const model::Job& job = written[j];
-      DIVVY_CHECK_OK(table.update(job));
+      DIVVY_CHECK_OK(is_new[j] ? table.insert(job) : table.update(job));
       for (std::size_t i = told[j]; i < job.history.size(); ++i) {
         DIVVY_CHECK_OK(events.add(event_of(job, job.history[i])));
       }
@@ -438,6 +472,7 @@ bool Dispatcher::write(std::unique_lock<std::mutex>& lock) {
   changes_written_ = upto;
   unbooked_.erase(unbooked_.begin(), unbooked_.begin() + static_cast<std::ptrdiff_t>(usage.size()));
   for (const model::Job& job : written) {
+    unstored_.erase(job.id);
     steps_told_[job.id] = job.history.size();
     const model::Job* now = queue_->find(job.id);
     if (now != nullptr && model::is_finished(now->state) && !unwritten_.contains(job.id) &&

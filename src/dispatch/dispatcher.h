@@ -14,6 +14,7 @@
 // store, which may block: a member that is stuck keeps nobody from submitting, asking or starting.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -29,6 +30,7 @@
 
 #include "base/clock.h"
 #include "base/unique_fd.h"
+#include "dispatch/admission.h"
 #include "dispatch/job_tasks.h"
 #include "dispatch/machine.h"
 #include "jobs/queue.h"
@@ -95,6 +97,22 @@ class Dispatcher {
   [[nodiscard]] Status update(model::JobId job, const jobs::Queue::Edit& edit,
                               const std::string& by);
 
+  // Slices that the caller uses itself (admission.h): spec.holder is kProcess or kSlice. `waits`:
+  // until it is its turn. Then, once, when it is ready: its answer. Or give_up(): the caller is
+  // gone, or its patience is over.
+  [[nodiscard]] Result<std::shared_ptr<Admission>> admit(NewJob wanted, MemberUser user,
+                                                         bool waits);
+  [[nodiscard]] std::optional<Result<AdmissionAnswer>> answer(
+      const std::shared_ptr<Admission>& admission);
+  void give_up(const std::shared_ptr<Admission>& admission);
+  // What such a job holds is to be this; the machine is the caller's to tell.
+  [[nodiscard]] Status resize(model::JobId job, const std::vector<model::Slice>& slices,
+                              const std::string& by);
+  // Of jobs that name no mode and could have it; the others take turns.
+  void set_default_mode(model::GpuMode mode) { default_mode_ = mode; }
+  // How many jobs could start and wait for a place.
+  [[nodiscard]] std::size_t waiting();
+
   // As it is now, and on the disk; nothing when it has ended, or never was: the store knows.
   [[nodiscard]] std::optional<model::Job> find(model::JobId job);
   [[nodiscard]] jobs::WaitReport explain(model::JobId job);
@@ -121,6 +139,8 @@ class Dispatcher {
   void wake();
   [[nodiscard]] int patience_ms();
   [[nodiscard]] Status change(const Change& change);
+  // "train" for /opt/bin/train.py; any program gives a name (model/name.h).
+  [[nodiscard]] static std::string job_name(const std::vector<std::string>& command);
   [[nodiscard]] bool may_pass();
   void decide(WallTime now, const jobs::Fleet& fleet);
   void hear_members(const std::vector<run::MemberReport>& reports);
@@ -134,6 +154,22 @@ class Dispatcher {
   [[nodiscard]] bool write(std::unique_lock<std::mutex>& lock);
   void act(const jobs::Decision& decision);
   void tell(store::EventRow event);
+
+  // admission.cc: jobs that somebody waits for
+  void drop(model::JobId id);
+  // Neither the store nor its asker knows of it.
+  [[nodiscard]] bool is_unheard_of(model::JobId id) const;
+  void withdraw(model::JobId id);
+  static void tell(Admission& admission, Result<AdmissionAnswer> answer);
+  [[nodiscard]] bool refusals_due() const;
+  void refuse_fresh(WallTime now);
+  void grant_admitted();
+  void grant_slices(const model::Job& job, const model::JobMember& member);
+  void answer_admitted();
+  void refuse_unstored();
+  void holder_gone(const model::MemberKey& key);
+  void hear_gone();
+  void stop_holder(const model::MemberKey& key, model::Seconds grace);
 
   // start_work.cc: what the starters do
   struct DeferredStart {
@@ -155,6 +191,8 @@ class Dispatcher {
 
   // recovery.cc
   [[nodiscard]] Status recover();
+  [[nodiscard]] Status adopt(HeldSlices& held, std::vector<model::Job>& jobs);
+  void find_holder(const model::Job& job, const std::set<model::MemberKey>& holding, WallTime now);
   void find_again(const model::Job& job, const std::map<run::MemberKey, run::MemberReport>& members,
                   WallTime now);
   void look_at_doubtful(WallTime now);
@@ -178,13 +216,21 @@ class Dispatcher {
   void count_use(WallTime now, const std::vector<MemberActivity>& activities);
   void book(const model::Job& job, WallTime now);
 
+  // As a job without a mode of its own is to be run.
+  [[nodiscard]] model::GpuMode mode_for(const model::JobSpec& spec) const;
+
   Parts parts_;
+  std::atomic<model::GpuMode> default_mode_ = model::GpuMode::kTimeslice;
   UniqueFd bell_;
   std::mutex mutex_;  // of all that follows
   std::condition_variable written_;
   std::unique_ptr<jobs::Queue> queue_;
-  std::uint64_t changes_ = 0;          // that were made in the queue
-  std::uint64_t changes_written_ = 0;  // of those
+  model::JobId next_id_;             // numbers are given here, not by the store
+  std::set<model::JobId> unstored_;  // the store has no row of them yet
+  std::map<model::JobId, std::shared_ptr<Admission>> admissions_;  // without an answer
+  std::vector<model::MemberKey> gone_;                             // and the queue does not know
+  std::uint64_t changes_ = 0;                                      // that were made in the queue
+  std::uint64_t changes_written_ = 0;                              // of those
   Status last_write_;
   std::set<model::JobId> unwritten_;
   std::set<model::JobId> in_writing_;                 // just now, without the lock

@@ -4,9 +4,10 @@
 
 namespace divvy::dispatch {
 
-JobTasks::JobTasks(unsigned most_starts, unsigned most_ends) {
-  starts_.most = most_starts;
-  ends_.most = most_ends;
+JobTasks::JobTasks(unsigned most_starts, unsigned most_grants, unsigned most_ends) {
+  pool(Kind::kStart).most = most_starts;
+  pool(Kind::kGrant).most = most_grants;
+  pool(Kind::kEnd).most = most_ends;
 }
 
 JobTasks::~JobTasks() {
@@ -15,8 +16,8 @@ JobTasks::~JobTasks() {
     stopping_ = true;
   }
   changed_.notify_all();
-  for (Pool* const pool : {&starts_, &ends_}) {
-    for (std::thread& thread : pool->threads) thread.join();
+  for (Pool& pool : pools_) {
+    for (std::thread& thread : pool.threads) thread.join();
   }
 }
 

@@ -1,9 +1,10 @@
 // Work that may block (a start waits for a shepherd, or for podman; an end for a process that the
 // kernel holds) on threads of its own: tasks of one job in the order in which they came, of
-// different jobs side by side. Starts and ends have threads of their own, so that ends that block
-// keep nobody from starting. Callable from any thread.
+// different jobs side by side. Starts, grants of slices that somebody waits for and ends have
+// threads of their own, so that none keeps the others waiting. Callable from any thread.
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -20,10 +21,10 @@ namespace divvy::dispatch {
 class JobTasks {
  public:
   using Task = std::function<void()>;
-  enum class Kind { kStart, kEnd };
+  enum class Kind { kStart, kGrant, kEnd };
 
   // So many of each kind at the same time; threads are made when they are needed.
-  JobTasks(unsigned most_starts, unsigned most_ends);
+  JobTasks(unsigned most_starts, unsigned most_grants, unsigned most_ends);
   // Waits for the tasks that run; those that wait are dropped.
   ~JobTasks();
   JobTasks(const JobTasks&) = delete;
@@ -46,7 +47,7 @@ class JobTasks {
     std::vector<std::thread> threads;
   };
 
-  [[nodiscard]] Pool& pool(Kind kind) { return kind == Kind::kStart ? starts_ : ends_; }
+  [[nodiscard]] Pool& pool(Kind kind) { return pools_[static_cast<std::size_t>(kind)]; }
   // With the lock.
   void make_ready(model::JobId job);
   void work(Pool& pool);
@@ -56,8 +57,7 @@ class JobTasks {
   std::map<model::JobId, std::deque<Waiting>> tasks_;
   std::set<model::JobId> running_;
   bool stopping_ = false;
-  Pool starts_;
-  Pool ends_;
+  std::array<Pool, 3> pools_;  // by kind
 };
 
 }  // namespace divvy::dispatch

@@ -12,7 +12,7 @@ namespace {
 using model::JobId;
 
 TEST(JobTasks, OfOneJobRunInTheirOrder) {
-  JobTasks tasks(4, 4);
+  JobTasks tasks(4, 1, 4);
   std::vector<int> seen;  // one at a time, so no lock
   for (int i = 0; i < 100; ++i)
     tasks.add(JobId(1), JobTasks::Kind::kStart, [&seen, i] { seen.push_back(i); });
@@ -22,7 +22,7 @@ TEST(JobTasks, OfOneJobRunInTheirOrder) {
 }
 
 TEST(JobTasks, OfDifferentJobsRunSideBySide) {
-  JobTasks tasks(2, 1);
+  JobTasks tasks(2, 1, 1);
   // Each waits for the other.
   std::latch both(2);
   for (const std::uint64_t job : {1, 2})
@@ -32,7 +32,7 @@ TEST(JobTasks, OfDifferentJobsRunSideBySide) {
 }
 
 TEST(JobTasks, EndsThatBlockKeepNobodyFromStarting) {
-  JobTasks tasks(1, 2);
+  JobTasks tasks(1, 1, 2);
   std::latch released(1);
   for (const std::uint64_t job : {1, 2, 3}) {
     tasks.add(JobId(job), JobTasks::Kind::kEnd, [&released] { released.wait(); });
@@ -45,7 +45,7 @@ TEST(JobTasks, EndsThatBlockKeepNobodyFromStarting) {
 }
 
 TEST(JobTasks, AStartAfterAnEndOfTheSameJobWaitsForIt) {
-  JobTasks tasks(2, 2);
+  JobTasks tasks(2, 1, 2);
   std::vector<int> seen;
   std::latch released(1);
   tasks.add(JobId(1), JobTasks::Kind::kEnd, [&] {
@@ -61,7 +61,7 @@ TEST(JobTasks, AStartAfterAnEndOfTheSameJobWaitsForIt) {
 TEST(JobTasks, WhatWaitsAtTheEndIsDropped) {
   std::atomic<int> done = 0;
   {
-    JobTasks tasks(1, 1);
+    JobTasks tasks(1, 1, 1);
     std::latch begun(1);
     tasks.add(JobId(1), JobTasks::Kind::kStart, [&] {
       begun.count_down();

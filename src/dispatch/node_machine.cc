@@ -12,10 +12,6 @@
 namespace divvy::dispatch {
 namespace {
 
-bool is_member(const node::TenantRecord& record) {
-  return !node::has_root(record) && run::parse_member_key(record.name).has_value();
-}
-
 Bytes machine_ram() {
   const long pages = sysconf(_SC_PHYS_PAGES);
   const long page = sysconf(_SC_PAGE_SIZE);
@@ -51,15 +47,6 @@ jobs::Fleet NodeMachine::fleet() {
     one.lost = gpu.failing || !gpu.unusable.empty();
     only.gpus.push_back(std::move(one));
   }
-  for (const node::TenantView& tenant : parts_.tenants.list()) {
-    if (is_member(tenant.record)) continue;
-    for (const model::Slice& slice : tenant.record.slices) {
-      const auto gpu = std::ranges::find(only.gpus, slice.gpu(), &jobs::FleetGpu::uuid);
-      if (gpu == only.gpus.end()) continue;
-      gpu->others_share = Share(gpu->others_share.thousandths() + slice.share().thousandths());
-      gpu->others_memory = Bytes(gpu->others_memory.count() + slice.memory().count());
-    }
-  }
   return {{std::move(only)}, node::kSmallestSlice};
 }
 
@@ -71,52 +58,88 @@ Result<MemberSlice> NodeMachine::grant(const run::MemberKey& key, const model::J
     return none;
   }
   const bool latency = job.spec.job_class == model::JobClass::kLatency;
+  const bool started_here = job.spec.holder == model::Holder::kMembers;
   const node::Ask ask{
-      .request = job.spec.request,
-      .devices = {},
-      .mode = node::GpuMode::kTimeslice,
+      .slices = member.slices,
+      .mode = job.spec.mode.value_or(model::GpuMode::kTimeslice),
       .tenant_class = latency ? node::TenantClass::kLatency : node::TenantClass::kBatch,
-      .name = to_string(key),
-      .command = command_text(job.spec.command),
-      .peer = {0, user.uid, user.gid},
-      .held = true,
-      .of_a_job = true,
-      .slices = member.slices};
-  DIVVY_TRY(answer, parts_.tenants.grant(ask));
-  if (const auto* no_fit = std::get_if<node::NoFit>(&answer)) {
-    return err(ErrorCode::kResourceExhausted, "{}", no_fit->summary);
-  }
+      .name = started_here ? to_string(key) : user.name,
+      .command = started_here ? command_text(job.spec.command)
+                              : fmt::to_string(fmt::join(job.spec.command, " ")),
+      .holder = job.spec.holder,
+      .member = key,
+      .peer = {user.pid, user.uid, user.gid}};
+  DIVVY_TRY(grant, parts_.tenants.grant(ask));
   MemberSlice slice;
-  slice.environment = std::get<node::Grant>(answer).environment;
+  slice.tenant = grant.record.id;
+  slice.environment = std::move(grant.environment);
+  slice.cdi_devices = {node::ContainerDevices::device_name(grant.record.name)};
+  if (!started_here) return slice;
   slice.environment["LD_PRELOAD"] = parts_.shim.string();
   slice.environment.insert(parts_.environment.begin(), parts_.environment.end());
-  slice.cdi_devices = {node::ContainerDevices::device_name(ask.name)};
   return slice;
 }
 
-Status NodeMachine::release(const run::MemberKey& key) {
-  const auto tenant = parts_.tenants.find(to_string(key));
-  if (!tenant) return {};
-  const auto view = parts_.tenants.get(*tenant);
-  if (!view || !is_member(view->record)) return {};
-  // The shepherd has seen to it that no process of the member is left.
-  return parts_.tenants.release(*tenant, {0, 0, 0}, node::Registrar::ComeBack::kImpossible);
+std::optional<node::TenantRecord> NodeMachine::find(const model::MemberKey& key) const {
+  for (node::TenantRecord& record : parts_.tenants.all()) {
+    if (record.member == key) return std::move(record);
+  }
+  return std::nullopt;
 }
 
-std::vector<run::MemberKey> NodeMachine::held() {
-  std::vector<run::MemberKey> keys;
-  for (const node::TenantView& tenant : parts_.tenants.list()) {
-    if (!is_member(tenant.record)) continue;
-    keys.push_back(*run::parse_member_key(tenant.record.name));
+Status NodeMachine::release(const run::MemberKey& key) {
+  const auto record = find(key);
+  if (!record) return {};
+  // The shepherd has seen to it that no process of the member is left.
+  return parts_.tenants.release(record->id, {0, 0, 0}, node::Registrar::ComeBack::kImpossible);
+}
+
+std::vector<HeldSlices> NodeMachine::held() {
+  std::vector<HeldSlices> all;
+  for (const node::TenantRecord& record : parts_.tenants.all()) {
+    HeldSlices held{.key = record.member, .holder = record.holder, .tenant = record.id};
+    held.node = parts_.tenants.node().hostname();
+    held.name = record.name;
+    held.command = record.command;
+    held.user = node::user_name(record.uid);
+    held.since = WallTime(std::chrono::seconds(record.since_unix));
+    held.slices = record.slices;
+    if (record.tenant_class == node::TenantClass::kLatency) {
+      held.job_class = model::JobClass::kLatency;
+    }
+    all.push_back(std::move(held));
   }
-  return keys;
+  return all;
+}
+
+void NodeMachine::on_gone(std::function<void(const model::MemberKey&)> call) {
+  if (!call) return parts_.tenants.on_gone({});
+  parts_.tenants.on_gone([call = std::move(call)](const node::TenantRecord& record) {
+    if (record.holder != model::Holder::kMembers) call(record.member);
+  });
+}
+
+void NodeMachine::reap() { parts_.tenants.reap(); }
+
+bool NodeMachine::end_holder(const model::MemberKey& key, int signal) {
+  const auto record = find(key);
+  if (!record) return false;
+  parts_.tenants.signal(record->id, signal);
+  if (record->holder == model::Holder::kSlice) {
+    // Refused while somebody uses it: then once more when they are gone.
+    (void)parts_.tenants.release(record->id, {0, 0, 0}, node::Registrar::ComeBack::kImpossible);
+  }
+  return true;
+}
+
+Status NodeMachine::adopt(model::TenantId tenant, const model::MemberKey& key) {
+  return parts_.tenants.set_member(tenant, key);
 }
 
 std::vector<MemberActivity> NodeMachine::activity() {
   std::vector<MemberActivity> all;
   for (const node::TenantView& tenant : parts_.tenants.list()) {
-    if (!is_member(tenant.record)) continue;
-    MemberActivity activity{*run::parse_member_key(tenant.record.name)};
+    MemberActivity activity{tenant.record.member};
     for (std::size_t i = 0; i < tenant.used.size(); ++i) {
       if (tenant.used[i]) activity.used += tenant.used[i]->thousandths;
     }

@@ -1,5 +1,5 @@
-// The machine as it is: slices come from the daemon's own tenants, each held by the name of its
-// member (run/member_key.h), so that they outlive the daemon and are found again.
+// The machine as it is: slices come from the daemon's own tenants, whose ledger says which member
+// of which job holds them, so that they outlive the daemon and are found again.
 #pragma once
 
 #include <filesystem>
@@ -25,10 +25,16 @@ class NodeMachine final : public Machine {
                                           const model::JobMember& member,
                                           const MemberUser& user) override;
   [[nodiscard]] Status release(const run::MemberKey& key) override;
-  [[nodiscard]] std::vector<run::MemberKey> held() override;
+  [[nodiscard]] std::vector<HeldSlices> held() override;
+  void on_gone(std::function<void(const model::MemberKey&)> call) override;
+  void reap() override;
+  [[nodiscard]] bool end_holder(const model::MemberKey& key, int signal) override;
+  [[nodiscard]] Status adopt(model::TenantId tenant, const model::MemberKey& key) override;
   [[nodiscard]] std::vector<MemberActivity> activity() override;
 
  private:
+  [[nodiscard]] std::optional<node::TenantRecord> find(const model::MemberKey& key) const;
+
   Parts parts_;
 };
 

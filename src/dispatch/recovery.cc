@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "dispatch/dispatcher.h"
+#include "jobs/array.h"
 #include "store/job_table.h"
 
 namespace divvy::dispatch {
@@ -14,6 +15,7 @@ namespace {
 constexpr std::chrono::seconds kLookAgain{1};
 
 struct Past {
+  model::JobId next_id;
   std::vector<model::Job> jobs;
   std::vector<jobs::UsageRow> usage;
   std::vector<jobs::FinishedJob> finished;
@@ -22,6 +24,8 @@ struct Past {
 Result<Past> read_past(store::Connection& connection, WallTime now, model::Seconds half_life) {
   Past past;
   store::JobTable table(connection);
+  DIVVY_TRY(next_id, table.next_id());
+  past.next_id = next_id;
   DIVVY_TRY(unfinished, table.unfinished());
   past.jobs = std::move(unfinished);
   std::set<model::JobId> wanted;
@@ -67,6 +71,16 @@ Status Dispatcher::recover() {
   std::map<run::MemberKey, run::MemberReport> members;
   for (run::MemberReport& report : found) members.emplace(report.key, std::move(report));
 
+  next_id_ = past.next_id;
+  std::vector<HeldSlices> held = parts_.machine.held();
+  for (const HeldSlices& one : held) {
+    // Of members the store knows; holders are told to both at once.
+    if (one.holder != model::Holder::kMembers) next_id_ = std::max(next_id_, one.key.job.next());
+  }
+  for (HeldSlices& one : held) {
+    if (one.key.job == model::JobId()) DIVVY_CHECK_OK(adopt(one, past.jobs));
+  }
+
   std::set<run::MemberKey> expected;
   for (const model::Job& job : past.jobs) {
     steps_told_[job.id] = job.history.size();
@@ -86,19 +100,67 @@ Status Dispatcher::recover() {
     if (expected.contains(key) || strays_.contains(key)) continue;
     if (report.phase == run::MemberPhase::kLiving) add_stray(key, Folder::kKeep);
   }
-  for (const run::MemberKey& key : parts_.machine.held()) {
-    if (expected.contains(key) || strays_.contains(key)) continue;
-    if (!parts_.machine.release(key)) add_stray(key, Folder::kKeep);
+  // Of holders: nobody was told that they have it.
+  std::set<model::MemberKey> holding;
+  for (const HeldSlices& one : held) {
+    holding.insert(one.key);
+    if (expected.contains(one.key) || strays_.contains(one.key)) continue;
+    if (!parts_.machine.release(one.key)) add_stray(one.key, Folder::kKeep);
   }
 
   DIVVY_CHECK_OK(queue_->set_fleet(parts_.machine.fleet()));
   const std::vector<model::Job> jobs = past.jobs;
   DIVVY_CHECK_OK(queue_->restore(std::move(past.jobs), past.usage, past.finished, now));
   for (const model::Job& job : jobs) {
-    if (model::is_active(job.state)) find_again(job, members, now);
+    if (job.spec.holder != model::Holder::kMembers) {
+      find_holder(job, holding, now);
+    } else if (model::is_active(job.state)) {
+      find_again(job, members, now);
+    }
   }
   log_info("jobs found again", {{"jobs", jobs.size()}, {"members", expected.size()}});
   return {};
+}
+
+// Granted before everybody was a job.
+Status Dispatcher::adopt(HeldSlices& held, std::vector<model::Job>& jobs) {
+  std::uint32_t share = 0;
+  for (const model::Slice& slice : held.slices) share += slice.share().thousandths();
+  DIVVY_TRY(request, model::Request::parse(to_string(Share(share))));
+  model::JobSpec spec(std::move(request));
+  spec.name = held.name;
+  if (!held.command.empty()) spec.command = {held.command};
+  spec.holder = held.holder;
+  spec.job_class = held.job_class;
+  spec.preemptible = false;
+  const model::JobId id = std::exchange(next_id_, next_id_.next());
+  model::Job job = jobs::expand(id, held.user, spec, held.since).front();
+  DIVVY_CHECK_OK(job.become(model::JobState::kStarting, held.since, "it ran before"));
+  DIVVY_CHECK_OK(job.become(model::JobState::kRunning, held.since, "started"));
+  job.attempt = 1;
+  job.members = {{0, held.node, held.slices, std::nullopt}};
+  held.key = {id, job.attempt, 0};
+  DIVVY_CHECK_OK(parts_.database.commit(
+      [&](store::Connection& connection) { return store::JobTable(connection).insert(job); }));
+  DIVVY_CHECK_OK(parts_.machine.adopt(held.tenant, held.key));
+  jobs.push_back(std::move(job));
+  return {};
+}
+
+void Dispatcher::find_holder(const model::Job& job, const std::set<model::MemberKey>& holding,
+                             WallTime now) {
+  if (!model::is_active(job.state)) {
+    // Whoever asked lost the connection with the daemon.
+    const Status ended = queue_->cancel(job.id, "the restart of divvyd, while it waited", now);
+    DIVVY_CHECK(ended.has_value(), "{}", ended.error().message);
+    return;
+  }
+  const model::MemberKey key{job.id, job.attempt, 0};
+  if (!holding.contains(key)) {
+    gone_.push_back(key);
+  } else if (job.state == model::JobState::kStarting) {
+    queue_->member_started(job.id, job.attempt, key.rank, now);
+  }
 }
 
 void Dispatcher::find_again(const model::Job& job,

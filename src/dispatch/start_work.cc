@@ -181,10 +181,12 @@ void Dispatcher::stop(model::JobId job, std::uint32_t attempt, model::Seconds gr
   not_started.exit_code = kNotStarted;
   not_started.reason = "it was ended before it was started";
   std::vector<run::MemberKey> members;
+  model::Holder holder = model::Holder::kMembers;
   {
     const std::lock_guard lock(mutex_);
     const model::Job* known = queue_->find(job);
     if (known == nullptr || known->attempt != attempt) return;
+    holder = known->spec.holder;
     deferred_.erase(job);
     for (const model::JobMember& member : known->members) {
       if (member.end) continue;
@@ -196,6 +198,10 @@ void Dispatcher::stop(model::JobId job, std::uint32_t attempt, model::Seconds gr
         members.push_back(key);
       }
     }
+  }
+  if (holder != model::Holder::kMembers) {
+    for (const run::MemberKey& key : members) stop_holder(key, grace);
+    return;
   }
   const auto try_again = [&](const run::MemberKey& key, const Error& why) {
     log_error("member not told to end; it is tried again",

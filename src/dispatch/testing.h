@@ -2,6 +2,7 @@
 // says which member ends, and what the daemon finds when it comes back. Only for tests.
 #pragma once
 
+#include <signal.h>
 #include <sys/eventfd.h>
 
 #include <condition_variable>
@@ -59,16 +60,19 @@ class FakeMachine final : public Machine {
   explicit FakeMachine(jobs::Fleet fleet) : fleet_(std::move(fleet)) {}
 
   [[nodiscard]] jobs::Fleet fleet() override { return fleet_; }
-  [[nodiscard]] Result<MemberSlice> grant(const run::MemberKey& key, const model::Job&,
-                                          const model::JobMember&, const MemberUser&) override {
+  [[nodiscard]] Result<MemberSlice> grant(const run::MemberKey& key, const model::Job& job,
+                                          const model::JobMember& member,
+                                          const MemberUser&) override {
+    grants.pass(key);
     const std::lock_guard lock(mutex_);
     if (refuse > 0) {
       --refuse;
       return err(ErrorCode::kResourceExhausted, "somebody else was quicker");
     }
-    if (!held_.insert(key).second) return err(ErrorCode::kAlreadyExists, "granted twice");
-    ++granted;
-    return MemberSlice{{{"SLICE", to_string(key)}}, {}};
+    HeldSlices held{.key = key, .holder = job.spec.holder, .tenant = model::TenantId(++granted)};
+    held.slices = member.slices;
+    if (!held_.emplace(key, held).second) return err(ErrorCode::kAlreadyExists, "granted twice");
+    return MemberSlice{{{"SLICE", to_string(key)}}, {}, held.tenant};
   }
   [[nodiscard]] Status release(const run::MemberKey& key) override {
     releases.pass(key);
@@ -76,13 +80,78 @@ class FakeMachine final : public Machine {
     held_.erase(key);
     return {};
   }
-  [[nodiscard]] std::vector<run::MemberKey> held() override {
+  [[nodiscard]] std::vector<HeldSlices> held() override {
     const std::lock_guard lock(mutex_);
-    return {held_.begin(), held_.end()};
+    std::vector<HeldSlices> all;
+    for (const auto& [key, held] : held_) all.push_back(held);
+    return all;
   }
+  void on_gone(std::function<void(const model::MemberKey&)> call) override {
+    const std::lock_guard lock(gone_mutex_);
+    gone_ = std::move(call);
+  }
+  // Those who ended are heard of now, if not before.
+  void reap() override {
+    std::vector<model::MemberKey> ended;
+    {
+      const std::lock_guard lock(mutex_);
+      ended = std::exchange(ended_, {});
+    }
+    for (const model::MemberKey& key : ended) leave(key);
+  }
+  [[nodiscard]] bool end_holder(const model::MemberKey& key, int signal) override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!held_.contains(key)) return false;
+      signals.emplace_back(key, signal);
+      if (stubborn && signal != SIGKILL) return true;
+    }
+    leave(key);
+    return true;
+  }
+  [[nodiscard]] Status adopt(model::TenantId tenant, const model::MemberKey& key) override {
+    const std::lock_guard lock(mutex_);
+    for (auto& [old_key, held] : held_) {
+      if (held.tenant != tenant) continue;
+      HeldSlices moved = held;
+      moved.key = key;
+      held_.erase(old_key);
+      held_.emplace(key, moved);
+      return {};
+    }
+    return err(ErrorCode::kNotFound, "no such tenant");
+  }
+
+  // The holder lets go, and everybody hears of it.
+  void leave(const model::MemberKey& key) {
+    {
+      const std::lock_guard lock(mutex_);
+      held_.erase(key);
+    }
+    const std::lock_guard lock(gone_mutex_);
+    if (gone_) gone_(key);
+  }
+  // It lets go, and nobody hears of it before somebody looks.
+  void leave_unseen(const model::MemberKey& key) {
+    const std::lock_guard lock(mutex_);
+    ended_.push_back(key);
+  }
+  // While the daemon is away.
+  void forget(const model::MemberKey& key) {
+    const std::lock_guard lock(mutex_);
+    held_.erase(key);
+  }
+  void hold(HeldSlices held) {
+    const std::lock_guard lock(mutex_);
+    held_.emplace(held.key, std::move(held));
+  }
+
   [[nodiscard]] std::vector<MemberActivity> activity() override { return active; }
 
   Barrier releases;
+  Barrier grants;
+  bool stubborn = false;  // holders end for SIGKILL only
+  std::vector<std::pair<model::MemberKey, int>> signals;
   int refuse = 0;   // so many grants
   int granted = 0;  // in all
   std::vector<MemberActivity> active;
@@ -90,7 +159,10 @@ class FakeMachine final : public Machine {
  private:
   jobs::Fleet fleet_;
   std::mutex mutex_;
-  std::set<run::MemberKey> held_;
+  std::map<run::MemberKey, HeldSlices> held_;
+  std::vector<model::MemberKey> ended_;
+  std::mutex gone_mutex_;
+  std::function<void(const model::MemberKey&)> gone_;
 };
 
 class FakeRuntime final : public run::Runtime {

@@ -19,9 +19,6 @@ struct FleetGpu {
   place::DeviceSpec device = {};  // its memory is what CUDA can use
   std::string resting = {};       // why it gets no new work; empty when it does
   bool lost = false;              // and whoever is on it has to leave
-  // By tenants that are no jobs of this queue.
-  Share others_share = {};
-  Bytes others_memory = {};
   friend bool operator==(const FleetGpu&, const FleetGpu&) = default;
 };
 

@@ -60,7 +60,6 @@ Status FleetView::rebuild(const Fleet& fleet) {
   DIVVY_TRY(policy, place::make_policy(policy_));
   placer_ = std::make_unique<place::Placer>(*cluster, std::move(policy));
   cluster_ = std::move(cluster);
-  others_.clear();
   excluded_.clear();
   fleet_ = fleet;
   for (std::uint32_t i = 0; i < fleet_.nodes.size(); ++i) {
@@ -86,7 +85,6 @@ Result<bool> FleetView::update(const Fleet& fleet) {
     DIVVY_CHECK_OK(rebuild(fleet));
   } else {
     fleet_ = fleet;
-    count_others();
   }
   mirror_health();
   return anew;
@@ -98,24 +96,6 @@ void FleetView::prepare(std::span<const place::Request> requests) {
     workload.count(cluster_->ask_of(request), request.members);
   }
   placer_->prepare(std::move(workload));
-}
-
-void FleetView::count_others() {
-  for (const place::HoldingId holding : others_) cluster_->release(holding);
-  others_.clear();
-  for (std::uint32_t i = 0; i < fleet_.nodes.size(); ++i) {
-    const FleetNode& node = fleet_.nodes[i];
-    for (std::size_t device = 0; device < node.gpus.size(); ++device) {
-      const FleetGpu& gpu = node.gpus[device];
-      if (gpu.others_share == Share(0) && gpu.others_memory == Bytes(0)) continue;
-      place::Spot spot;
-      spot.node = place::NodeId(i);
-      spot.part_device = static_cast<std::int16_t>(device);
-      spot.part = static_cast<std::uint16_t>(gpu.others_share.thousandths());
-      spot.part_memory = gpu.others_memory.count();
-      others_.push_back(take(spot, 0, 0, false));
-    }
-  }
 }
 
 void FleetView::mirror_health() {

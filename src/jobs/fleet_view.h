@@ -1,4 +1,4 @@
-// The fleet as placement sees it, with what jobs and others hold: keeps a place::Cluster in step
+// The fleet as placement sees it, with what jobs hold: keeps a place::Cluster in step
 // with the fleet and translates between spots there and the slices of a job's members. jobs::Queue
 // owns it.
 #pragma once
@@ -22,12 +22,10 @@ class FleetView {
   // The policy has passed check().
   explicit FleetView(std::string policy);
 
-  // Says whether nodes or GPUs came, went or changed: then nobody holds anything any more, every
-  // job has to be taken anew, and count_others() comes after them. Refused, with nothing changed:
-  // two nodes of one name, too many GPUs.
+  // Says whether nodes or GPUs came, went or changed: then nobody holds anything any more, and
+  // every job has to be taken anew. Refused, with nothing changed: two nodes of one name, too many
+  // GPUs.
   [[nodiscard]] Result<bool> update(const Fleet& fleet);
-  // What tenants hold that are no jobs. After the jobs, whose slices are known exactly.
-  void count_others();
   // What is to be expected, for the policy.
   void prepare(std::span<const place::Request> requests);
 
@@ -76,8 +74,7 @@ class FleetView {
   std::unique_ptr<place::Cluster> cluster_;
   std::unique_ptr<place::Placer> placer_;
   std::unique_ptr<place::Cluster> empty_;  // the same nodes, healthy and without anybody
-  std::vector<place::HoldingId> others_;
-  std::set<std::string> excluded_;  // users
+  std::set<std::string> excluded_;         // users
 };
 
 }  // namespace divvy::jobs

@@ -48,20 +48,6 @@ TEST_F(FleetViewTest, GpusAreNamedAsUsersNameThem) {
   EXPECT_TRUE(place(job).empty()) << "a GPU that is not there is not any GPU";
 }
 
-TEST_F(FleetViewTest, WhatOthersHoldIsNotGivenAway) {
-  Fleet gpus = fleet(1, 1);
-  gpus.nodes[0].gpus[0].others_share = Share(400);
-  gpus.nodes[0].gpus[0].others_memory = gib(70);
-  set(gpus);
-  view_.count_others();
-  EXPECT_TRUE(place(spec(400)).empty()) << "30 of 100 GiB are free";
-  EXPECT_EQ(place(spec(300)).size(), 1u);
-  gpus.nodes[0].gpus[0].others_share = Share(0);
-  gpus.nodes[0].gpus[0].others_memory = Bytes(0);
-  set(gpus);
-  EXPECT_EQ(place(spec(1000)).size(), 1u);
-}
-
 TEST_F(FleetViewTest, RestingGpusAndClosedNodesGetNothingNew) {
   Fleet gpus = fleet(2, 1);
   gpus.nodes[0].gpus[0].resting = "it is quarantined";

@@ -23,6 +23,18 @@ tl::unexpected<Error> not_known(model::JobId job) {
 
 }  // namespace
 
+Status check_startable(const model::Job& job, std::string_view what) {
+  if (job.spec.holder == model::Holder::kMembers) return {};
+  return err(
+      ErrorCode::kFailedPrecondition,
+      "{} {} and cannot be {}, because Divvy could not start it again; `divvy delete {}` ends "
+      "it",
+      name_of(job),
+      job.spec.holder == model::Holder::kProcess ? "is a process of its owner (divvy run)"
+                                                 : "is a slice that is held by its name",
+      what, job.id);
+}
+
 std::string name_of(const model::Job& job) {
   if (job.spec.name.empty()) return fmt::format("job {}", job.id);
   return fmt::format("{} ({})", escape_for_terminal(job.spec.name), job.id);
@@ -58,7 +70,6 @@ void Queue::resettle() {
   std::ranges::sort(ids);
   for (const model::JobId id : ids) entry(id)->shape = shape_of(entry(id)->job);
   for (const model::JobId id : active_) hold(*entry(id));
-  fleet_.count_others();
   prepare();
 }
 
@@ -261,6 +272,8 @@ Status Queue::check(const model::JobSpec& spec, const std::string& owner,
       return err(ErrorCode::kNotFound, "after[{}].job: there is no job {} to wait for", i, id);
     }
   }
+  // Whoever waits for slices of their own has a connection, and there are not so many of those.
+  if (spec.holder != model::Holder::kMembers) return {};
   return check_waiting(owner, spec.array ? spec.array->tasks() : 1);
 }
 
@@ -338,6 +351,16 @@ void Queue::follow(Entry& entry, WallTime now) {
   }
 }
 
+void Queue::withdraw(model::JobId job) {
+  Entry* const found = entry(job);
+  DIVVY_CHECK(found != nullptr && found->job.state == JobState::kQueued, "job {} does not wait",
+              job);
+  dequeue(*found);
+  jobs_.erase(job);
+  changed_.erase(job);
+  dependencies_.forget(job);
+}
+
 Status Queue::cancel(model::JobId job, const std::string& by, WallTime now) {
   Entry* const found = entry(job);
   if (found == nullptr) return not_known(job);
@@ -367,6 +390,7 @@ Status Queue::cancel(model::JobId job, const std::string& by, WallTime now) {
 Status Queue::suspend(model::JobId job, const std::string& by, WallTime now) {
   Entry* const found = entry(job);
   if (found == nullptr) return not_known(job);
+  DIVVY_CHECK_OK(check_startable(found->job, "suspended"));
   const std::string text = fmt::format("suspended by {}", escape_for_terminal(by));
   const auto refuse = [found] {
     return err(ErrorCode::kFailedPrecondition, "{} is {} and cannot be suspended",

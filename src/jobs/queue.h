@@ -63,6 +63,8 @@ class Queue {
                              std::span<const FinishedJob> finished = {});
   // A new job, queued, that passed check() and is written down.
   void submit(model::Job job, WallTime now, std::span<const FinishedJob> finished = {});
+  // Of a job that waits and that nobody was told of: as if it had never been submitted.
+  void withdraw(model::JobId job);
   // `by` is for the history: "cancelled by ada".
   [[nodiscard]] Status cancel(model::JobId job, const std::string& by, WallTime now);
   [[nodiscard]] Status suspend(model::JobId job, const std::string& by, WallTime now);
@@ -90,6 +92,10 @@ class Queue {
   // It was stopped where it was and started where it is now, without an end of its job. Refused:
   // the job does not run, or the new place is not free.
   [[nodiscard]] Status member_moved(const Move& move, WallTime now);
+  // Other slices on the GPUs that it has, for a job that Divvy did not start. Refused: more than is
+  // free, or than its queue and its user may have.
+  [[nodiscard]] Status resize(model::JobId job, std::vector<model::Slice> slices,
+                              const std::string& by, WallTime now);
   // It was seen at work on its GPU.
   void used(model::JobId job, WallTime at);
   // An ended job that was written down need not be kept here.
@@ -238,6 +244,8 @@ class Queue {
   [[nodiscard]] Status check_waiting(const std::string& owner, std::uint32_t more) const;
   [[nodiscard]] place::Outlook outlook(WallTime now) const;
   [[nodiscard]] place::Request request_for(const Entry& entry) const;
+  // A GPU is in one mode at a time: only those that are in its own, or that nobody holds.
+  void keep_to_mode(const Entry& entry, place::Request& request) const;
   [[nodiscard]] std::uint32_t members_allowed(const Entry& entry,
                                               const std::optional<QueueTree>& ahead) const;
   [[nodiscard]] std::optional<QueueTree> booked_ahead() const;
@@ -284,6 +292,7 @@ class Queue {
   IdleWatch idle_;
   std::unordered_map<model::JobId, Entry> jobs_;
   std::set<model::JobId> active_;
+  std::size_t active_mps_ = 0;  // of those
   std::set<model::JobId> hopeless_;
   std::set<std::pair<WallTime, model::JobId>> later_;
   std::map<model::JobId, std::uint32_t> array_active_;
@@ -300,6 +309,10 @@ class Queue {
   };
   std::map<std::pair<QueueId, UserId>, Lengths> lengths_;  // of jobs that succeeded
 };
+
+// Refused: a job that Divvy could not start again, because it did not start it. `what` would be
+// done to it ("suspended").
+[[nodiscard]] Status check_startable(const model::Job& job, std::string_view what);
 
 // "train (31)", or "job 31" for one without a name.
 [[nodiscard]] std::string name_of(const model::Job& job);

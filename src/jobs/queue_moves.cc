@@ -70,7 +70,7 @@ Result<std::optional<std::vector<Move>>> Queue::plan_moves(model::JobId job, std
   for (const model::JobId id : active_) {
     const Entry& other = *entry(id);
     const model::JobSpec& spec = other.job.spec;
-    if (other.job.state != JobState::kRunning || !spec.preemptible || rests(other)) continue;
+    if (other.job.state != JobState::kRunning || !spec.may_make_way() || rests(other)) continue;
     // One that has ended holds its place until the others of its gang have, and cannot be moved.
     if (std::ranges::any_of(other.job.members, [](const auto& member) { return !!member.end; })) {
       continue;
@@ -99,6 +99,35 @@ Result<std::optional<std::vector<Move>>> Queue::plan_moves(model::JobId job, std
   }
   if (within_limits(planned)) moves = std::move(planned);
   return moves;
+}
+
+Status Queue::resize(model::JobId job, std::vector<model::Slice> slices, const std::string& by,
+                     WallTime now) {
+  Entry* const found = entry(job);
+  if (found == nullptr || found->job.state != JobState::kRunning ||
+      found->job.spec.holder == model::Holder::kMembers) {
+    return err(ErrorCode::kFailedPrecondition, "job {} holds no slices that can change", job);
+  }
+  const Held before = found->held;
+  model::JobMember to = found->job.members.front();
+  to.slices = std::move(slices);
+  const Held after = held_by({&to, 1});
+  const auto more = [](std::uint64_t now_held, std::uint64_t then) {
+    return then > now_held ? then - now_held : 0;
+  };
+  const Held growth{more(before.share, after.share), more(before.memory, after.memory), 0};
+  if (growth.share != 0 || growth.memory != 0) {
+    if (const auto obstacle = tree_.obstacle(found->queue, found->user, growth)) {
+      return err(ErrorCode::kResourceExhausted, "{}", tree_.describe(*obstacle, found->user));
+    }
+  }
+  const std::string wanted = fleet_.describe(to);
+  if (!member_moved({job, found->job.attempt, std::move(to),
+                     fmt::format("changed to {} by {}", wanted, escape_for_terminal(by))},
+                    now)) {
+    return err(ErrorCode::kResourceExhausted, "{} is not free", wanted);
+  }
+  return {};
 }
 
 Status Queue::member_moved(const Move& move, WallTime now) {

@@ -34,6 +34,10 @@ std::optional<Seconds> expected(const model::JobSpec& spec) {
   return spec.expected ? spec.expected : spec.time_limit;
 }
 
+model::GpuMode mode_of(const model::JobSpec& spec) {
+  return spec.mode.value_or(model::GpuMode::kTimeslice);
+}
+
 place::Instant duration(const model::JobSpec& spec) {
   const auto known = expected(spec);
   return known ? known->count() : place::kNever;
@@ -260,6 +264,7 @@ Queue::ShapeId Queue::shape_of(const model::Job& job) {
   add(where.nodes_denied);
   add(where.tolerations);
   for (const auto& [name, value] : where.node_labels) add({name, value});
+  if (spec.mode) add({std::string(to_string(*spec.mode))});
   if (fleet_.excludes(job.owner)) add({job.owner});
   const auto [found, is_new] =
       shape_ids_.try_emplace(std::move(key), static_cast<ShapeId>(shapes_.size()));
@@ -270,6 +275,7 @@ Queue::ShapeId Queue::shape_of(const model::Job& job) {
     same.limits.ram = spec.limits.ram;
     same.devices = spec.devices;
     same.where = spec.where;
+    same.mode = spec.mode;
     shapes_.push_back(shape(std::move(same)));
   }
   return found->second;
@@ -288,7 +294,30 @@ place::Request Queue::request_for(const Entry& entry) const {
   request.tenant = entry.job.owner;
   request.priority = entry.job.spec.priority;
   request.preemptible = entry.job.spec.preemptible;
+  keep_to_mode(entry, request);
   return request;
+}
+
+void Queue::keep_to_mode(const Entry& entry, place::Request& request) const {
+  const model::GpuMode mode = mode_of(entry.job.spec);
+  if (mode == model::GpuMode::kTimeslice && active_mps_ == 0) return;
+  std::set<std::string> others;
+  for (const model::JobId id : active_) {
+    const Entry& other = jobs_.at(id);
+    if (mode_of(other.job.spec) == mode) continue;
+    for (const model::JobMember& member : other.job.members) {
+      for (const model::Slice& slice : member.slices) others.insert(slice.gpu().str());
+    }
+  }
+  if (others.empty()) return;
+  if (request.devices.empty()) {
+    for (const FleetNode& node : fleet_.fleet().nodes) {
+      for (const FleetGpu& gpu : node.gpus) request.devices.push_back(gpu.uuid.str());
+    }
+  }
+  std::erase_if(request.devices, [&](const std::string& uuid) { return others.contains(uuid); });
+  // None must not turn into any.
+  if (request.devices.empty()) request.devices = {fmt::format("a GPU in mode {}", to_string(mode))};
 }
 
 bool Queue::try_start(Entry& entry, Round& round) {

@@ -279,9 +279,6 @@ class Day {
     FleetGpu& gpu = fleet_.nodes[draw.below(2)].gpus[draw.below(4)];
     gpu.lost = draw.one_in(4);
     gpu.resting = gpu.lost || draw.one_in(3) ? "it is broken" : "";
-    const Share free = saturating_sub(Share(1000), job_share(gpu.uuid));
-    gpu.others_share = draw.one_in(2) ? Share(draw.below(free.thousandths() + 1)) : Share(0);
-    gpu.others_memory = Bytes(gib(100).count() / 1000 * gpu.others_share.thousandths());
     tell_fleet();
   }
 
@@ -366,7 +363,7 @@ class Day {
         const FleetGpu& gpu = gpu_of(slice.gpu());
         RC_ASSERT(gpu.resting.empty());
         RC_ASSERT(!missing_ || gpu.uuid != fleet_.nodes[1].gpus[3].uuid);
-        RC_ASSERT(job_share(gpu.uuid) + gpu.others_share <= Share(1000));
+        RC_ASSERT(job_share(gpu.uuid) <= Share(1000));
       }
       RC_ASSERT(all == job.spec.request.share());
     }

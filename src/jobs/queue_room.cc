@@ -38,7 +38,7 @@ std::vector<Queue::Entry*> Queue::candidates(const Entry& entry, WallTime now) {
   for (const model::JobId id : active_) {
     Entry& other = *this->entry(id);
     const model::JobSpec& spec = other.job.spec;
-    if (other.job.state == JobState::kStopping || !spec.preemptible) continue;
+    if (other.job.state == JobState::kStopping || !spec.may_make_way()) continue;
     const bool settled = spec.minimum_run == Seconds(0) ||
                          (other.job.started && now - *other.job.started >= spec.minimum_run);
     if (!settled || rests(other)) continue;

@@ -46,6 +46,7 @@ void Queue::hold(Entry& entry) {
     entry.held = held_by(entry.job.members);
     tree_.take(entry.queue, entry.user, entry.held);
     if (entry.job.task) ++array_active_[entry.job.task->array];
+    if (entry.job.spec.mode == model::GpuMode::kMps) ++active_mps_;
   }
   // Who ended had begun; after a restart nobody tells of that again.
   for (const model::JobMember& member : entry.job.members) {
@@ -76,6 +77,7 @@ void Queue::let_go(Entry& entry) {
   entry.started.clear();
   entry.stop_by.reset();
   active_.erase(entry.job.id);
+  if (entry.job.spec.mode == model::GpuMode::kMps) --active_mps_;
   idle_.finish(entry.job.id);
   if (!entry.job.task) return;
   const auto running = array_active_.find(entry.job.task->array);
@@ -130,6 +132,10 @@ void Queue::ended(Entry& entry, WallTime now) {
   let_go(entry);
   if (failure != nullptr) {
     failed(entry, now, how_it_ended(*failure, job.members.size()));
+    return;
+  }
+  if (job.spec.holder != model::Holder::kMembers) {
+    finish(entry, JobState::kSucceeded, now, job.members.front().end->reason);
     return;
   }
   if (job.started) {
@@ -209,8 +215,10 @@ void Queue::end_overdue(WallTime now) {
     Entry& entry = *this->entry(id);
     const model::Job& job = entry.job;
     if (job.state == JobState::kStopping) continue;
+    // Whoever runs on its own is told by the driver, and by the health of the GPU.
+    const bool moves = job.spec.holder == model::Holder::kMembers;
     for (const model::JobMember& member : job.members) {
-      const auto lost = fleet_.lost(member);
+      const auto lost = moves ? fleet_.lost(member) : std::nullopt;
       if (!lost) continue;
       stop(entry, StopReason::kPlaceLost, now, *lost);
       break;

@@ -111,6 +111,7 @@ Status Queue::update(model::JobId job, const Edit& edit, const std::string& by, 
 Status Queue::requeue(model::JobId job, const std::string& by, WallTime now) {
   Entry* const found = entry(job);
   if (found == nullptr || is_finished(found->job.state)) return not_here(job);
+  DIVVY_CHECK_OK(check_startable(found->job, "requeued"));
   const std::string text = fmt::format("requeued by {}", escape_for_terminal(by));
   switch (found->job.state) {
     case JobState::kStarting:

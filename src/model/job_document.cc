@@ -86,6 +86,12 @@ Refusal take_word(const json::value& value, Enum& into, Result<Enum> (*parse)(st
 Refusal take(const json::value& value, JobClass& into) {
   return take_word(value, into, parse_job_class);
 }
+Refusal take(const json::value& value, Holder& into) {
+  return take_word(value, into, parse_holder);
+}
+Refusal take(const json::value& value, GpuMode& into) {
+  return take_word(value, into, parse_gpu_mode);
+}
 Refusal take(const json::value& value, DependencyKind& into) {
   return take_word(value, into, parse_dependency_kind);
 }
@@ -386,6 +392,8 @@ void read_rest(Fields& fields, JobSpec& spec) {
     inside.read("longest_pause", spec.retry.longest_pause);
   });
   fields.read("labels", spec.labels);
+  fields.read("holder", spec.holder);
+  fields.read("mode", spec.mode);
   fields.read("hold_for_capacity", spec.hold_for_capacity);
 }
 
@@ -516,6 +524,8 @@ std::string write_job_spec(const JobSpec& spec) {
                              {"pause", seconds_text(spec.retry.pause)},
                              {"longest_pause", seconds_text(spec.retry.longest_pause)}}},
       {"labels", map_of(spec.labels)},
+      {"holder", to_string(spec.holder)},
+      {"mode", spec.mode ? json::value(to_string(*spec.mode)) : json::value(nullptr)},
       {"hold_for_capacity", spec.hold_for_capacity}});
 }
 

@@ -11,6 +11,7 @@ namespace divvy::model {
 namespace {
 
 constexpr std::array<std::string_view, 2> kClassNames{"batch", "latency"};
+constexpr std::array<std::string_view, 3> kHolderNames{"members", "process", "slice"};
 constexpr std::array<std::string_view, 3> kDependencyNames{"succeeded", "failed", "ended"};
 constexpr std::array<std::string_view, 16> kUlimitNames{
     "as",   "core",   "cpu",   "data", "fsize",  "locks",  "memlock",    "msgqueue",
@@ -92,7 +93,7 @@ Status check_text(const std::string& field, std::string_view text, std::size_t& 
 
 Status check_program(const JobSpec& spec) {
   std::size_t in_all = 0;
-  if (spec.command.empty() && !spec.container) {
+  if (spec.command.empty() && !spec.container && spec.holder == Holder::kMembers) {
     return wrong("command", "nothing to run; write the command after --");
   }
   for (std::size_t i = 0; i < spec.command.size(); ++i) {
@@ -283,6 +284,12 @@ Result<JobClass> parse_job_class(std::string_view text) {
   return parse_one_of<JobClass>(text, kClassNames, "class of jobs");
 }
 
+std::string_view to_string(Holder holder) { return kHolderNames[static_cast<std::size_t>(holder)]; }
+
+Result<Holder> parse_holder(std::string_view text) {
+  return parse_one_of<Holder>(text, kHolderNames, "holder of a job's slices");
+}
+
 std::string_view to_string(DependencyKind kind) {
   return kDependencyNames[static_cast<std::size_t>(kind)];
 }
@@ -317,6 +324,17 @@ Status check(const JobSpec& spec) {
   DIVVY_CHECK_OK(check_limits(spec.limits, spec.container.has_value()));
   DIVVY_CHECK_OK(check_place(spec));
   DIVVY_CHECK_OK(check_times(spec));
+  if (spec.mode == GpuMode::kMps && spec.request.gpus_per_member() != 1) {
+    return wrong("mode", "mode mps takes one GPU; leave it out to take turns on several");
+  }
+  if (spec.mode == GpuMode::kMps && spec.container) {
+    return wrong("mode", "containers cannot be in mode mps yet; leave it out");
+  }
+  if (spec.holder != Holder::kMembers &&
+      (spec.container || spec.array || spec.members() != 1 || spec.request.no_gpu())) {
+    return wrong("holder",
+                 "only a job of members has a container, tasks, several members or no GPU");
+  }
   return check_relations(spec);
 }
 

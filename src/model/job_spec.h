@@ -14,6 +14,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/units.h"
+#include "model/gpu_mode.h"
 #include "model/request.h"
 #include "model/where.h"
 
@@ -26,6 +27,15 @@ using Seconds = std::chrono::seconds;
 enum class JobClass { kBatch, kLatency };
 [[nodiscard]] std::string_view to_string(JobClass job_class);
 [[nodiscard]] Result<JobClass> parse_job_class(std::string_view text);
+
+// What uses the slices of a job.
+enum class Holder {
+  kMembers,  // processes and containers that Divvy starts and ends
+  kProcess,  // the process that asked for them, and its children (`divvy run`)
+  kSlice,    // nobody at first: containers get them by the job's name (`divvy slice create`)
+};
+[[nodiscard]] std::string_view to_string(Holder holder);
+[[nodiscard]] Result<Holder> parse_holder(std::string_view text);
 
 // A soft and a hard limit, as setrlimit knows them.
 struct Ulimit {
@@ -132,10 +142,14 @@ struct JobSpec {
   std::vector<Dependency> after;
   RetryPolicy retry;
   std::map<std::string, std::string> labels;
+  Holder holder = Holder::kMembers;
+  std::optional<GpuMode> mode;  // nothing: as the machine is set up
   // Waits also for GPUs that are not there; otherwise what cannot ever start is refused.
   bool hold_for_capacity = false;
 
   [[nodiscard]] std::uint32_t members() const { return request.gang_size(); }
+  // Whether Divvy may end it for somebody else, and start it again later.
+  [[nodiscard]] bool may_make_way() const { return preemptible && holder == Holder::kMembers; }
   [[nodiscard]] std::uint32_t least() const {
     return least_members == 0 ? members() : least_members;
   }

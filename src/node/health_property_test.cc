@@ -137,19 +137,13 @@ RC_GTEST_PROP(HealthProperty, NobodyIsGrantedAPartOfAGpuThatIsNotHealthy, ()) {
                                      .since = {},
                                      .cordon_reason = {}}),
                        false);
-    const auto fit = slices.fit({.request = request, .only = {}, .mode = GpuMode::kTimeslice});
-    const bool any_healthy = std::ranges::any_of(
-        healths, [](const Health& one) { return one.state() == HealthState::kHealthy; });
-    RC_ASSERT(fit.has_value() == any_healthy);
-    if (!fit) {
-      RC_ASSERT(fit.error().ever);
-      continue;
-    }
     for (std::size_t i = 0; i < 3; ++i) {
-      if (fit->front().gpu() == gpus[i].uuid) {
-        RC_ASSERT(healths[i].state() == HealthState::kHealthy);
-      }
+      const bool gets_work = slices.find(gpus[i].uuid)->resting.empty();
+      RC_ASSERT(gets_work == (healths[i].state() == HealthState::kHealthy));
     }
+    const NoFit answer =
+        slices.why_not({.request = request, .only = {}, .mode = GpuMode::kTimeslice});
+    RC_ASSERT(answer.ever);
   }
 }
 

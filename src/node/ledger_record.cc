@@ -24,6 +24,10 @@ json::object to_json(const TenantRecord& record) {
   json::array slices;
   for (const model::Slice& slice : record.slices) slices.push_back(to_json(slice));
   json::object object{{"id", record.id.value()},
+                      {"holder", to_string(record.holder)},
+                      {"job", record.member.job.value()},
+                      {"attempt", record.member.attempt},
+                      {"rank", record.member.rank},
                       {"name", record.name},
                       {"command", record.command},
                       {"uid", record.uid},
@@ -100,14 +104,41 @@ model::TenantId id_from(const json::value& value) {
   return model::TenantId(number);
 }
 
+// Before everybody was a job, members had names of their kind and the others had none.
+void guess_owner(TenantRecord& record, bool rooted) {
+  const auto member = model::parse_member_key(record.name);
+  if (rooted) {
+    record.holder = model::Holder::kProcess;
+  } else if (member) {
+    record.holder = model::Holder::kMembers;
+    record.member = *member;
+  }
+}
+
+Status read_owner(const json::object& from, TenantRecord& record) {
+  DIVVY_TRY(holder, model::parse_holder(std::string_view(from.at("holder").as_string())));
+  record.holder = holder;
+  record.member = {model::JobId(from.at("job").to_number<std::uint64_t>()),
+                   from.at("attempt").to_number<std::uint32_t>(),
+                   from.at("rank").to_number<std::uint32_t>()};
+  return {};
+}
+
 Result<TenantRecord> record_from(const json::value& value) {
   const json::object& from = value.as_object();
   const bool rooted = from.contains("pid");
-  expect_members(from, rooted ? 11 : 9);
+  const bool owned = from.contains("holder");
+  expect_members(from, 9 + (rooted ? 2 : 0) + (owned ? 4 : 0));
   TenantRecord record;
   record.id = id_from(from.at("id"));
   record.name = text(from.at("name"));
   DIVVY_CHECK_OK(model::check_name("tenant", record.name));
+  if (owned) {
+    DIVVY_CHECK_OK(read_owner(from, record));
+  } else {
+    guess_owner(record, rooted);
+  }
+  if (rooted != has_root(record)) return err(ErrorCode::kDataLoss, "a process that is no holder");
   record.command = text(from.at("command"));
   record.uid = from.at("uid").to_number<uid_t>();
   record.gid = from.at("gid").to_number<gid_t>();
@@ -119,7 +150,7 @@ Result<TenantRecord> record_from(const json::value& value) {
   record.since_unix = from.at("since").to_number<std::int64_t>();
   DIVVY_TRY(tenant_class, parse_tenant_class(std::string_view(from.at("class").as_string())));
   record.tenant_class = tenant_class;
-  DIVVY_TRY(mode, parse_gpu_mode(std::string_view(from.at("mode").as_string())));
+  DIVVY_TRY(mode, model::parse_gpu_mode(std::string_view(from.at("mode").as_string())));
   record.mode = mode;
   std::set<model::GpuUuid> gpus;
   for (const json::value& item : from.at("slices").as_array()) {

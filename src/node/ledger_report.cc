@@ -22,6 +22,8 @@ json::object tenant_document(const TenantRecord& record) {
   for (const model::Slice& slice : record.slices) slices.push_back(slice_document(slice));
   return {{"id", record.id.value()},
           {"name", record.name},
+          {"holder", to_string(record.holder)},
+          {"job", record.member.job.value()},
           {"user", user_name(record.uid)},
           {"uid", record.uid},
           {"pid", has_root(record) ? json::value(record.root.pid) : json::value(nullptr)},

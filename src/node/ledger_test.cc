@@ -79,6 +79,7 @@ TEST(Ledger, RefusesWhatCouldNotBeReplayed) {
 TEST(Ledger, AfterABootOnlyWhatNoProcessHeldIsLeft) {
   FakeDisk disk;
   TenantRecord by_name = test_tenant(2);
+  by_name.holder = model::Holder::kSlice;
   by_name.root = {};
   {
     const auto ledger = open(disk, "boot 1");

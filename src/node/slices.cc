@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "base/text.h"
@@ -32,21 +31,9 @@ Share part_of(const SharedGpu& gpu, const model::Request& request) {
 
 }  // namespace
 
-std::string_view to_string(GpuMode mode) { return mode == GpuMode::kMps ? "mps" : "timeslice"; }
-
-Result<GpuMode> parse_gpu_mode(std::string_view text) {
-  const std::string word = to_lower(trim(text));
-  if (word == "timeslice") return GpuMode::kTimeslice;
-  if (word == "mps") return GpuMode::kMps;
-  return err(ErrorCode::kInvalidArgument, "there is no mode \"{}\"; write timeslice or mps",
-             escape_for_terminal(text.substr(0, 40)));
-}
-
 std::vector<SharedGpu> shared_gpus(const model::Node& node) {
   std::vector<SharedGpu> result;
-  const auto groups = model::device_groups(node);
-  for (std::size_t i = 0; i < node.gpus().size(); ++i) {
-    const model::Gpu& gpu = node.gpus()[i];
+  for (const model::Gpu& gpu : node.gpus()) {
     if (!gpu.uuid || !gpu.memory_total) continue;
     const Bytes usable = saturating_sub(*gpu.memory_total, gpu.memory_reserved.value_or(Bytes(0)));
     SharedGpu shared{gpu.index, *gpu.uuid, gpu.name.value_or("GPU"), usable, {}};
@@ -56,7 +43,6 @@ std::vector<SharedGpu> shared_gpus(const model::Node& node) {
     if (gpu.mig_mode == model::MigMode::kEnabled) {
       shared.unusable = "is divided by MIG";
     }
-    shared.groups = groups[i];
     result.push_back(std::move(shared));
   }
   return result;
@@ -66,14 +52,7 @@ Bytes memory_for(const SharedGpu& gpu, const model::Request& request, Share shar
   return request.memory().value_or(portion(gpu.memory, share));
 }
 
-Slices::Slices(std::vector<SharedGpu> gpus) : gpus_(std::move(gpus)) {
-  // No machine has more; there the lowest number decides.
-  if (gpus_.size() > model::DeviceLinks::kMaxDevices) return;
-  std::vector<model::DeviceGroups> groups;
-  groups.reserve(gpus_.size());
-  for (const SharedGpu& gpu : gpus_) groups.push_back(gpu.groups);
-  links_ = model::DeviceLinks(groups);
-}
+Slices::Slices(std::vector<SharedGpu> gpus) : gpus_(std::move(gpus)) {}
 
 const SharedGpu* Slices::find(const model::GpuUuid& uuid) const {
   const auto found = std::ranges::find(gpus_, uuid, &SharedGpu::uuid);
@@ -177,82 +156,27 @@ std::string Slices::objection(const SharedGpu& gpu, const Want& want, Share shar
   return {};
 }
 
-bool Slices::gives(const SharedGpu& gpu, const Want& want, Share share) const {
-  const Bytes memory = memory_for(gpu, want.request, share);
-  return memory >= kSmallestSlice && objection(gpu, want, share, memory).empty();
-}
-
-tl::expected<std::vector<model::Slice>, NoFit> Slices::fit(const Want& want) const {
+bool Slices::is_possible(const Want& want) const {
   const model::Request& request = want.request;
-  std::vector<model::Slice> slices;
-  const auto grant = [&](const SharedGpu& gpu, Share share) {
-    auto slice =
-        model::Slice::create(gpu.uuid, memory_for(gpu, request, share), share, request.kind());
-    DIVVY_CHECK(slice.has_value(), "{}", slice.error().message);
-    slices.push_back(*std::move(slice));
-  };
-  if (request.gpus_per_member() > wire::kMaxGpus || request.gang_size() != 1) {
-    return tl::unexpected(explain(want));
+  if (request.gpus_per_member() > wire::kMaxGpus || request.gang_size() != 1) return false;
+  std::uint32_t whole = 0;
+  std::uint32_t part = 0;
+  for (const SharedGpu& gpu : gpus_) {
+    const bool named =
+        want.only.empty() || std::ranges::find(want.only, gpu.uuid) != want.only.end();
+    if (!named || !gpu.unusable.empty() || !request.accepts_model(gpu.name)) continue;
+    const auto gives = [&](Share share) {
+      const Bytes memory = memory_for(gpu, request, share);
+      return share <= kWholeGpu && memory >= kSmallestSlice && memory <= gpu.memory;
+    };
+    if (gives(kWholeGpu)) ++whole;
+    if (gives(part_of(gpu, request))) ++part;
   }
-
-  const std::vector<std::size_t> whole = whole_gpus(want);
-  if (whole.size() < request.whole_gpus()) return tl::unexpected(explain(want));
-  for (const std::size_t i : whole) grant(gpus_[i], kWholeGpu);
-  if (request.gpus_per_member() == request.whole_gpus()) return slices;
-
-  std::optional<std::size_t> best;
-  for (const std::size_t i : nearest_first(whole)) {
-    if (!gives(gpus_[i], want, part_of(gpus_[i], request))) continue;
-    if (!best || free_share(gpus_[i].uuid) < free_share(gpus_[*best].uuid)) best = i;
-  }
-  if (!best) return tl::unexpected(explain(want));
-  grant(gpus_[*best], part_of(gpus_[*best], request));
-  return slices;
+  if (request.gpus_per_member() == request.whole_gpus()) return whole >= request.whole_gpus();
+  return whole >= request.whole_gpus() && part > request.whole_gpus();
 }
 
-// All GPUs that nobody holds, for the links.
-model::DeviceLinks::Devices Slices::idle() const {
-  model::DeviceLinks::Devices idle = 0;
-  for (std::size_t i = 0; i < gpus_.size() && i < model::DeviceLinks::kMaxDevices; ++i) {
-    if (!mode_of(gpus_[i].uuid)) idle |= model::DeviceLinks::Devices{1} << i;
-  }
-  return idle;
-}
-
-std::vector<std::size_t> Slices::whole_gpus(const Want& want) const {
-  std::vector<std::size_t> candidates;
-  for (std::size_t i = 0; i < gpus_.size(); ++i) {
-    if (gives(gpus_[i], want, kWholeGpu)) candidates.push_back(i);
-  }
-  const std::size_t wanted = want.request.whole_gpus();
-  if (candidates.size() <= wanted || wanted == 0 || !links_.matter()) {
-    candidates.resize(std::min(candidates.size(), wanted));
-    return candidates;
-  }
-  model::DeviceLinks::Devices devices = 0;
-  for (const std::size_t i : candidates) devices |= model::DeviceLinks::Devices{1} << i;
-  const auto chosen = links_.closest(devices, static_cast<std::uint32_t>(wanted), idle());
-  std::erase_if(candidates, [&](std::size_t i) { return (chosen >> i & 1) == 0; });
-  return candidates;
-}
-
-std::vector<std::size_t> Slices::nearest_first(const std::vector<std::size_t>& taken) const {
-  std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < gpus_.size(); ++i) {
-    if (std::ranges::find(taken, i) == taken.end()) order.push_back(i);
-  }
-  if (!links_.matter()) return order;
-  model::DeviceLinks::Devices whole = 0;
-  for (const std::size_t i : taken) whole |= model::DeviceLinks::Devices{1} << i;
-  std::ranges::sort(order, {}, [&, idle = idle()](std::size_t i) {
-    const auto with = whole | model::DeviceLinks::Devices{1} << i;
-    return std::tuple(links_.distance(i, whole), links_.broken(with, idle),
-                      links_.left_beside(with, idle), i);
-  });
-  return order;
-}
-
-NoFit Slices::explain(const Want& want) const {
+NoFit Slices::why_not(const Want& want) const {
   const model::Request& request = want.request;
   NoFit answer;
   Bytes largest(0);
@@ -277,13 +201,9 @@ NoFit Slices::explain(const Want& want) const {
       largest = std::max(largest, gpu.memory);
     }
   }
-  // What rests now comes back some day.
-  std::vector<SharedGpu> rested = gpus_;
-  bool any_resting = false;
-  for (SharedGpu& gpu : rested)
-    any_resting = !std::exchange(gpu.resting, {}).empty() || any_resting;
-  if (!held_.empty() || any_resting) answer.ever = Slices(std::move(rested)).fit(want).has_value();
-  answer.rests = any_resting && (held_.empty() || !Slices(gpus_).fit(want).has_value());
+  const bool any_resting =
+      std::ranges::any_of(gpus_, [](const SharedGpu& gpu) { return !gpu.resting.empty(); });
+  answer.ever = is_possible(want);
   answer.summary = fmt::format("{} {} not fit on this machine now", described(request),
                                request.share() > kWholeGpu ? "do" : "does");
   if (answer.ever) {

@@ -1,6 +1,7 @@
-// Who holds what on the GPUs of this node, as set algebra: fit() finds slices for a request, take()
-// books them, give_back() undoes it. On every GPU the shares sum up to at most one GPU and the
-// memory to at most what CUDA can use of it; nothing here can break that.
+// Who holds what on the GPUs of this node, as set algebra: take() books slices, give_back() undoes
+// it, why_not() says what is in the way of a request that found no place. On every GPU the shares
+// sum up to at most one GPU and the memory to at most what CUDA can use of it; nothing here can
+// break that.
 //
 // A value without clock, I/O or lock; its owner guards it.
 #pragma once
@@ -10,21 +11,17 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <tl/expected.hpp>
 #include <vector>
 
 #include "base/result.h"
-#include "model/device_links.h"
+#include "model/gpu_mode.h"
 #include "model/node.h"
 #include "model/request.h"
 #include "model/tenant.h"
 
 namespace divvy::node {
 
-// How the tenants of one GPU share its time.
-enum class GpuMode { kTimeslice, kMps };
-[[nodiscard]] std::string_view to_string(GpuMode mode);
-[[nodiscard]] Result<GpuMode> parse_gpu_mode(std::string_view text);
+using model::GpuMode;
 
 // No CUDA program starts in less: a context alone takes hundreds of MiB on a large GPU. Where even
 // this is not enough the program's own error says so.
@@ -39,7 +36,6 @@ struct SharedGpu {
   // Why it gets no new work for now: its health, or an operator's word. Empty when it does.
   std::string resting = {};
   bool failing = false;  // And whoever is on it is in trouble
-  model::DeviceGroups groups = {};
 };
 // The GPUs that can be shared: those whose UUID and memory are known.
 [[nodiscard]] std::vector<SharedGpu> shared_gpus(const model::Node& node);
@@ -60,8 +56,7 @@ struct Obstacle {
 
 // "Does not fit" as an answer.
 struct NoFit {
-  bool ever = false;   // Would it, if everybody else left and no GPU rested?
-  bool rests = false;  // It waits for a GPU that rests: nobody could leave to make room for it
+  bool ever = false;  // Would it, if everybody else left and no GPU rested?
   std::string summary;
   std::string advice;
   std::vector<Obstacle> obstacles;  // By GPU
@@ -78,9 +73,8 @@ class Slices {
   // By index ("1"), UUID or the beginning of one ("GPU-1a2b").
   [[nodiscard]] Result<model::GpuUuid> find_by_text(std::string_view text) const;
 
-  // Whole GPUs come from GPUs that nobody holds, those that are closest together; a part goes where
-  // it leaves the least over. Of equal ones those that break the least connected set.
-  [[nodiscard]] tl::expected<std::vector<model::Slice>, NoFit> fit(const Want& want) const;
+  // GPU by GPU, and what to do about it.
+  [[nodiscard]] NoFit why_not(const Want& want) const;
 
   // Refused, with nothing changed: a tenant that holds something already, an unknown GPU, or more
   // than is free.
@@ -104,16 +98,10 @@ class Slices {
   // Why this GPU cannot give the slice; empty when it can.
   [[nodiscard]] std::string objection(const SharedGpu& gpu, const Want& want, Share share,
                                       Bytes memory) const;
-  [[nodiscard]] bool gives(const SharedGpu& gpu, const Want& want, Share share) const;
-  // Indices of the GPUs to give whole: as many as are asked for, or fewer.
-  [[nodiscard]] std::vector<std::size_t> whole_gpus(const Want& want) const;
-  // The others, those first that are near to these and break the least.
-  [[nodiscard]] std::vector<std::size_t> nearest_first(const std::vector<std::size_t>& taken) const;
-  [[nodiscard]] model::DeviceLinks::Devices idle() const;
-  [[nodiscard]] NoFit explain(const Want& want) const;
+  // Whether it would fit if nobody held anything and no GPU rested.
+  [[nodiscard]] bool is_possible(const Want& want) const;
 
   std::vector<SharedGpu> gpus_;
-  model::DeviceLinks links_;
   std::map<model::TenantId, Held> held_;
 };
 

@@ -33,108 +33,66 @@ Want want_memory(std::string_view memory) {
   return {*std::move(request), {}, GpuMode::kTimeslice};
 }
 
-// Books what fits; fails the test when nothing does.
-std::vector<model::Slice> take(Slices& slices, std::uint64_t tenant, const Want& wanted) {
-  auto found = slices.fit(wanted);
-  EXPECT_TRUE(found.has_value()) << found.error().summary;
-  if (!found) return {};
-  EXPECT_TRUE(slices.take(TenantId(tenant), *found, wanted.mode));
-  return *found;
+std::vector<model::Slice> slice(std::uint32_t gpu, std::uint32_t share, Bytes memory) {
+  return {model::Slice::create(model::test_uuid(gpu), memory, Share(share),
+                               model::ShareKind::kGuarantee)
+              .value()};
 }
 
-TEST(Slices, PutsAPartWhereItLeavesTheLeastOver) {
-  Slices slices(gpus(3));
-  EXPECT_EQ(take(slices, 1, want("0.5"))[0].gpu(), model::test_uuid(0));
-  EXPECT_EQ(take(slices, 2, want("0.8"))[0].gpu(), model::test_uuid(1));
-  EXPECT_EQ(take(slices, 3, want("0.2"))[0].gpu(), model::test_uuid(1));
-  EXPECT_EQ(take(slices, 4, want("0.5"))[0].gpu(), model::test_uuid(0));
-  EXPECT_EQ(take(slices, 5, want("1"))[0].gpu(), model::test_uuid(2));
+// As much of the memory as of the share.
+std::vector<model::Slice> slice(std::uint32_t gpu, std::uint32_t share) {
+  return slice(gpu, share, portion(gib(100), Share(share)));
 }
 
-TEST(Slices, GivesTwoWholeGpusAndAHalf) {
-  Slices slices(gpus(4));
-  take(slices, 1, want("0.5"));
-  const auto found = take(slices, 2, want("2.5"));
-  ASSERT_EQ(found.size(), 3U);
-  EXPECT_TRUE(found[0].whole_gpu());
-  EXPECT_EQ(found[0].memory(), gib(100));
-  EXPECT_TRUE(found[1].whole_gpu());
-  EXPECT_EQ(found[2].gpu(), model::test_uuid(0));
-  EXPECT_EQ(found[2].memory(), gib(50));
+Status take(Slices& slices, std::uint64_t tenant, std::vector<model::Slice> wanted) {
+  return slices.take(TenantId(tenant), std::move(wanted), GpuMode::kTimeslice);
 }
 
-TEST(Slices, TakesALinkedPairAndKeepsItWhole) {
-  auto four = gpus(4);  // 1 and 3 are linked
-  for (std::uint32_t i = 0; i < 4; ++i) four[i].groups = {i == 3 ? 1 : i, i, 0};
-  Slices slices(four);
-  const auto pair = slices.fit(want("2"));
-  ASSERT_TRUE(pair.has_value());
-  EXPECT_EQ((*pair)[0].gpu(), model::test_uuid(1));
-  EXPECT_EQ((*pair)[1].gpu(), model::test_uuid(3));
-  EXPECT_EQ(take(slices, 1, want("0.5"))[0].gpu(), model::test_uuid(0));
-  EXPECT_EQ(take(slices, 2, want("1"))[0].gpu(), model::test_uuid(2));
-  EXPECT_EQ(take(slices, 3, want("2"))[1].gpu(), model::test_uuid(3));
+TEST(Slices, GivesNoMoreThanIsFree) {
+  Slices slices(gpus(2));
+  EXPECT_TRUE(take(slices, 1, slice(0, 700)));
+  EXPECT_FALSE(take(slices, 2, slice(0, 400))) << "share";
+  EXPECT_FALSE(take(slices, 2, slice(0, 100, gib(31)))) << "memory";
+  EXPECT_FALSE(take(slices, 1, slice(1, 100))) << "a tenant twice";
+  EXPECT_FALSE(take(slices, 2, slice(7, 100))) << "a GPU that is not there";
+  EXPECT_TRUE(take(slices, 2, slice(0, 300)));
+  EXPECT_EQ(slices.free_share(model::test_uuid(0)), Share(0));
+  EXPECT_EQ(slices.holders(model::test_uuid(0)), (std::vector{TenantId(1), TenantId(2)}));
 }
 
-TEST(Slices, MemoryNamedWithWholeGpusIsTheLimitOnEach) {
-  Slices slices(gpus(3));
-  const auto found = take(slices, 1, want("2.5", "10GiB"));
-  ASSERT_EQ(found.size(), 3U);
-  for (const model::Slice& slice : found) EXPECT_EQ(slice.memory(), gib(10));
-  EXPECT_TRUE(found[0].whole_gpu());
-  // The rest of a whole GPU's memory goes to nobody: no share goes with it.
-  EXPECT_EQ(take(slices, 2, want("0.5", "80GiB"))[0].gpu(), found[2].gpu());
-  EXPECT_FALSE(slices.fit(want("0.001", "1GiB")).has_value());
-  EXPECT_FALSE(Slices(gpus(1)).fit(want("1", "101GiB")).has_value());
-  EXPECT_FALSE(Slices(gpus(1)).fit(want("1", "1MiB")).has_value());
-}
-
-TEST(Slices, MemoryAloneTakesThatPartOfTheGpu) {
-  auto two = gpus(2);
-  two[0].memory = gib(40);
-  Slices slices(two);
-  take(slices, 1, want("1"));
-  const auto found = take(slices, 2, want_memory("10GiB"));
-  ASSERT_EQ(found.size(), 1U);
-  EXPECT_EQ(found[0].share(), Share(100));
-  EXPECT_EQ(found[0].memory(), gib(10));
-  const auto refused = slices.fit(want_memory("95GiB"));
-  ASSERT_FALSE(refused.has_value());
-  EXPECT_TRUE(refused.error().ever);
-  EXPECT_EQ(refused.error().summary, "95GiB of GPU memory does not fit on this machine now");
-  EXPECT_FALSE(slices.fit(want_memory("101GiB")).error().ever);
-}
-
-TEST(Slices, LooksAtMemoryAsWellAsAtTheShare) {
+TEST(Slices, SaysWhatIsInTheWay) {
   Slices slices(gpus(1));
-  take(slices, 1, want("0.1", "90GiB"));
-  const auto refused = slices.fit(want("0.5"));
-  ASSERT_FALSE(refused.has_value());
-  EXPECT_TRUE(refused.error().ever);
-  EXPECT_EQ(refused.error().obstacles[0].reason, "has 10.0 GiB of memory free");
-  EXPECT_EQ(refused.error().obstacles[0].holders, std::vector<TenantId>{TenantId(1)});
-  EXPECT_TRUE(slices.fit(want("0.5", "10GiB")).has_value());
+  ASSERT_TRUE(take(slices, 1, slice(0, 100, gib(90))));
+  const NoFit answer = slices.why_not(want("0.5"));
+  EXPECT_TRUE(answer.ever);
+  EXPECT_EQ(answer.obstacles[0].reason, "has 10.0 GiB of memory free");
+  EXPECT_EQ(answer.obstacles[0].holders, std::vector<TenantId>{TenantId(1)});
+  EXPECT_EQ(slices.why_not(want_memory("95GiB")).summary,
+            "95GiB of GPU memory does not fit on this machine now");
 }
 
 TEST(Slices, SaysWhatCanNeverFit) {
   const Slices slices(gpus(2));
   for (const auto& [gpu, memory, advice] :
        {std::tuple("3", "1GiB", "at most --gpu 2"), std::tuple("0.5", "200GiB", "100.0 GiB"),
-        std::tuple("0.5", "1MiB", "256MiB"), std::tuple("17", "1GiB", "at most 16")}) {
-    const auto refused = slices.fit(want(gpu, memory));
-    ASSERT_FALSE(refused.has_value()) << gpu;
-    EXPECT_FALSE(refused.error().ever);
-    EXPECT_NE(refused.error().advice.find(advice), std::string::npos) << refused.error().advice;
+        std::tuple("0.5", "1MiB", "256MiB"), std::tuple("17", "1GiB", "at most 16"),
+        std::tuple("2.5", "1GiB", "at most --gpu 2"), std::tuple("1", "101GiB", "100.0 GiB")}) {
+    const NoFit answer = slices.why_not(want(gpu, memory));
+    EXPECT_FALSE(answer.ever) << gpu;
+    EXPECT_NE(answer.advice.find(advice), std::string::npos) << answer.advice;
   }
+  EXPECT_FALSE(slices.why_not(want_memory("101GiB")).ever);
+  EXPECT_TRUE(slices.why_not(want("1.5", "10GiB")).ever);
 }
 
-TEST(Slices, KeepsToTheGpusThatWereNamed) {
+TEST(Slices, SpeaksOfTheGpusThatWereNamed) {
   Slices slices(gpus(2));
   Want wanted = want("0.5");
   wanted.only = {model::test_uuid(1)};
-  EXPECT_EQ(take(slices, 1, wanted)[0].gpu(), model::test_uuid(1));
-  take(slices, 2, wanted);
-  EXPECT_FALSE(slices.fit(wanted).has_value());
+  ASSERT_TRUE(take(slices, 1, slice(1, 700)));
+  const NoFit answer = slices.why_not(wanted);
+  ASSERT_EQ(answer.obstacles.size(), 1U);
+  EXPECT_EQ(answer.obstacles[0].reason, "has 0.3 GPU free");
 }
 
 TEST(Slices, FindsAGpuByIndexAndByTheBeginningOfItsUuid) {
@@ -147,58 +105,35 @@ TEST(Slices, FindsAGpuByIndexAndByTheBeginningOfItsUuid) {
   EXPECT_FALSE(slices.find_by_text("GPU-").has_value());
 }
 
-TEST(Slices, LeavesGpusInTroubleAlone) {
+TEST(Slices, SaysWhyAGpuGetsNoWork) {
   auto two = gpus(2);
-  two[0].unusable = "XID 79: fallen off the bus";
-  const Slices slices(two);
-  EXPECT_EQ(slices.fit(want("0.5"))->front().gpu(), model::test_uuid(1));
-  EXPECT_FALSE(slices.fit(want("2")).has_value());
-}
-
-TEST(Slices, AGpuThatRestsGetsNoNewWorkForNow) {
-  Slices slices(gpus(2));
-  slices.set_resting(model::test_uuid(0), "is cordoned: new fan", false);
-  EXPECT_EQ(slices.fit(want("0.5"))->front().gpu(), model::test_uuid(1));
-  Want there = want("0.5");
-  there.only = {model::test_uuid(0)};
-  const auto refused = slices.fit(there);
-  ASSERT_FALSE(refused.has_value());
-  EXPECT_TRUE(refused.error().ever);
-  EXPECT_TRUE(refused.error().rests);
-  EXPECT_EQ(refused.error().obstacles.at(0).reason, "is cordoned: new fan");
-  // Who waits for somebody to leave the other one does not wait for this one.
-  take(slices, 1, want("0.8"));
-  const auto full = slices.fit(want("0.5"));
-  ASSERT_FALSE(full.has_value());
-  EXPECT_FALSE(full.error().rests);
-  EXPECT_TRUE(slices.fit(want("2")).error().rests);
-  slices.set_resting(model::test_uuid(0), "", false);
-  EXPECT_TRUE(slices.fit(there).has_value());
+  two[0].unusable = "is divided by MIG";
+  Slices slices(two);
+  slices.set_resting(model::test_uuid(1), "is cordoned: new fan", false);
+  const NoFit answer = slices.why_not(want("0.5"));
+  EXPECT_TRUE(answer.ever);
+  EXPECT_EQ(answer.obstacles.at(0).reason, "is divided by MIG");
+  EXPECT_EQ(answer.obstacles.at(1).reason, "is cordoned: new fan");
+  EXPECT_FALSE(slices.why_not(want("2")).ever);
 }
 
 TEST(Slices, DoesNotMixModesOnOneGpu) {
   Slices slices(gpus(1));
-  take(slices, 1, want("0.5"));
-  Want other = want("0.2");
-  other.mode = GpuMode::kMps;
-  EXPECT_FALSE(slices.fit(other).has_value());
+  ASSERT_TRUE(take(slices, 1, slice(0, 500)));
+  EXPECT_FALSE(slices.take(TenantId(2), slice(0, 200), GpuMode::kMps));
   slices.give_back(TenantId(1));
-  EXPECT_TRUE(slices.fit(other).has_value());
+  EXPECT_TRUE(slices.take(TenantId(2), slice(0, 200), GpuMode::kMps));
 }
 
 TEST(Slices, ChangesAllOrNothing) {
   Slices slices(gpus(1));
-  const auto first = take(slices, 1, want("0.3"));
-  take(slices, 2, want("0.3"));
-  const auto with_share = [&](std::uint32_t share) {
-    return std::vector{
-        model::Slice::create(first[0].gpu(), gib(20), Share(share), first[0].kind()).value()};
-  };
-  EXPECT_TRUE(slices.change(TenantId(1), with_share(700)));
-  EXPECT_EQ(slices.free_share(first[0].gpu()), Share(0));
-  EXPECT_FALSE(slices.change(TenantId(1), with_share(701)));
-  EXPECT_EQ(slices.free_share(first[0].gpu()), Share(0));
-  EXPECT_FALSE(slices.change(TenantId(9), with_share(1)));
+  ASSERT_TRUE(take(slices, 1, slice(0, 300)));
+  ASSERT_TRUE(take(slices, 2, slice(0, 300)));
+  EXPECT_TRUE(slices.change(TenantId(1), slice(0, 700, gib(20))));
+  EXPECT_EQ(slices.free_share(model::test_uuid(0)), Share(0));
+  EXPECT_FALSE(slices.change(TenantId(1), slice(0, 701, gib(20))));
+  EXPECT_EQ(slices.free_share(model::test_uuid(0)), Share(0));
+  EXPECT_FALSE(slices.change(TenantId(9), slice(0, 1, gib(20))));
 }
 
 RC_GTEST_PROP(Slices, IsNeverOversubscribedAndReleaseUndoesAllocate, ()) {
@@ -212,17 +147,13 @@ RC_GTEST_PROP(Slices, IsNeverOversubscribedAndReleaseUndoesAllocate, ()) {
       slices.give_back(TenantId(gone));
       tenants.erase(gone);
     } else {
-      model::Request::Parts parts;
-      parts.share = Share(*rc::gen::inRange<std::uint32_t>(1, 3000));
-      if (*rc::gen::arbitrary<bool>()) {
-        parts.memory = Bytes(*rc::gen::inRange<std::uint64_t>(1, gib(120).count()));
-      }
-      const Want wanted{model::Request::create(parts).value(), {}, GpuMode::kTimeslice};
-      const auto found = slices.fit(wanted);
-      if (found) {
-        RC_ASSERT(slices.take(TenantId(step), *found, wanted.mode).has_value());
-        tenants.insert(step);
-      }
+      const auto wanted = slice(*rc::gen::inRange<std::uint32_t>(0, count),
+                                *rc::gen::inRange<std::uint32_t>(1, Share::kWhole + 1),
+                                Bytes(*rc::gen::inRange<std::uint64_t>(1, gib(120).count())));
+      const bool fits = wanted[0].share() <= slices.free_share(wanted[0].gpu()) &&
+                        wanted[0].memory() <= slices.free_memory(wanted[0].gpu());
+      RC_ASSERT(take(slices, step, wanted).has_value() == fits);
+      if (fits) tenants.insert(step);
     }
     // free_...() would end the process if more were held than there is.
     for (const SharedGpu& gpu : slices.gpus()) {

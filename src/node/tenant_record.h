@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "model/member_key.h"
 #include "model/tenant.h"
 #include "node/gpu_schedule.h"
 #include "node/process.h"
@@ -22,12 +23,14 @@ namespace divvy::node {
 
 struct TenantRecord {
   model::TenantId id;
+  // The member of the job that holds the slices; job 0: granted before everybody was a job.
+  model::MemberKey member;
+  model::Holder holder = model::Holder::kSlice;
   std::string name;
   std::string command;  // For people
   uid_t uid = 0;
   gid_t gid = 0;
-  // Who asked, and what it became by exec. Its pid is 0 for a slice that is held by its name.
-  ProcessName root;
+  ProcessName root;             // of Holder::kProcess: who asked, and what it became by exec
   std::int64_t since_unix = 0;  // Seconds
   // In the order of the control page.
   std::vector<model::Slice> slices;
@@ -38,6 +41,8 @@ struct TenantRecord {
 };
 
 // Somebody's process stands behind it, so it ends with that one and does not outlive a boot.
-[[nodiscard]] inline bool has_root(const TenantRecord& record) { return record.root.pid != 0; }
+[[nodiscard]] inline bool has_root(const TenantRecord& record) {
+  return record.holder == model::Holder::kProcess;
+}
 
 }  // namespace divvy::node

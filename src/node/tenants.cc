@@ -1,6 +1,5 @@
 #include "node/tenants.h"
 
-#include <sys/eventfd.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -39,7 +38,7 @@ std::string uuid_list(const TenantRecord& record) {
 
 // The queue counts with what its jobs hold: nobody changes it under its hands.
 Status check_no_job(const TenantRecord& record) {
-  if (has_root(record) || !model::is_reserved_tenant_name(record.name)) return {};
+  if (record.holder != model::Holder::kMembers) return {};
   return err(ErrorCode::kFailedPrecondition,
              "{} is what a job holds, as long as it runs; `divvy delete` ends the job",
              record.name);
@@ -155,152 +154,83 @@ std::string Tenants::choose_name(const Ask& ask, model::TenantId id) const {
   return ask.name.empty() ? fmt::format("{}-{}", name_from(ask.command), id) : ask.name;
 }
 
-Result<Tenants::Answer> Tenants::grant(const Ask& ask) {
-  std::optional<Placed> placed;
+Result<Grant> Tenants::grant(const Ask& ask) {
+  std::optional<TenantRecord> kept;
   {
     const std::lock_guard lock(mutex_);
-    DIVVY_TRY(first, place(ask));
-    placed = std::move(first);
+    DIVVY_TRY(record, keep(ask));
+    kept = std::move(record);
   }
-  if (std::holds_alternative<NoFit>(*placed)) {
-    // Somebody may have ended a moment ago: `divvy run a; divvy run b` must work.
-    registrar_->reap();
-    const std::lock_guard lock(mutex_);
-    DIVVY_TRY(second, place(ask));
-    placed = std::move(second);
-  }
-  if (auto* no_fit = std::get_if<NoFit>(&*placed)) return Answer(std::move(*no_fit));
-  DIVVY_TRY(granted, finish(std::get<TenantRecord>(*std::move(placed))));
-  return Answer(std::move(granted));
+  return finish(*std::move(kept));
 }
 
-Result<Tenants::AnswerOrWait> Tenants::grant_or_wait(const Ask& ask) {
-  DIVVY_TRY(answer, grant(ask));
-  if (auto* granted = std::get_if<Grant>(&answer)) return AnswerOrWait(std::move(*granted));
-  std::optional<TenantRecord> placed;
-  {
-    const std::lock_guard lock(mutex_);
-    // It may have become free since.
-    DIVVY_TRY(again, place(ask));
-    if (auto* record = std::get_if<TenantRecord>(&again)) {
-      placed = std::move(*record);
-    } else {
-      auto& no_fit = std::get<NoFit>(again);
-      if (!no_fit.ever) return AnswerOrWait(std::move(no_fit));
-      UniqueFd ready(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-      if (!ready) {
-        return err(ErrorCode::kResourceExhausted, "no descriptor to wait with: {}",
-                   std::strerror(errno));
-      }
-      auto waiting = std::make_shared<WaitingAsk>(ask, std::move(ready));
-      waiting_.push_back(waiting);
-      return AnswerOrWait(std::move(waiting));
-    }
-  }
-  DIVVY_TRY(granted, finish(*std::move(placed)));
-  return AnswerOrWait(std::move(granted));
-}
-
-std::optional<Result<Grant>> Tenants::answer(const std::shared_ptr<WaitingAsk>& waiting) {
-  std::optional<Result<TenantRecord>> placed;
-  {
-    const std::lock_guard lock(mutex_);
-    placed = std::exchange(waiting->placed_, std::nullopt);
-  }
-  if (!placed) return std::nullopt;
-  if (!*placed) return Result<Grant>(err(placed->error()));
-  return finish(**std::move(placed));
-}
-
-void Tenants::give_up(const std::shared_ptr<WaitingAsk>& waiting) {
+Status Tenants::check_new_name(const std::string& name) const {
   const std::lock_guard lock(mutex_);
-  std::erase(waiting_, waiting);
-  const auto placed = std::exchange(waiting->placed_, std::nullopt);
-  if (placed && *placed) abandon(**placed);
-  serve_waiting();
+  return check_name(name, model::Holder::kProcess);
 }
 
-std::size_t Tenants::waiting() const {
-  const std::lock_guard lock(mutex_);
-  return waiting_.size();
-}
-
-Status Tenants::check_name(const Ask& ask) const {
-  if (ask.name.empty()) return {};
-  DIVVY_CHECK_OK(model::check_name("tenant", ask.name));
-  if (!ask.of_a_job && model::is_reserved_tenant_name(ask.name)) {
+Status Tenants::check_name(const std::string& name, model::Holder holder) const {
+  if (name.empty()) return {};
+  DIVVY_CHECK_OK(model::check_name("tenant", name));
+  if (holder != model::Holder::kMembers && model::is_reserved_tenant_name(name)) {
     return err(ErrorCode::kInvalidArgument,
                "{} is a name as Divvy gives it to jobs and tenants itself; choose one that is no "
                "number and does not begin with job- and a number",
-               ask.name);
+               name);
   }
   const auto taken = std::ranges::any_of(
-      records(), [&ask](const auto& entry) { return entry.second.name == ask.name; });
+      records(), [&name](const auto& entry) { return entry.second.name == name; });
   const auto about_to_be =
-      std::ranges::any_of(placed_, [&ask](const auto& entry) { return entry.second == ask.name; });
+      std::ranges::any_of(placed_, [&name](const auto& entry) { return entry.second == name; });
   if (taken || about_to_be) {
     return err(ErrorCode::kAlreadyExists,
-               "there is a tenant named {} already; choose another --name or leave it out",
-               ask.name);
+               "there is a tenant named {} already; choose another --name or leave it out", name);
   }
   return {};
 }
 
-Result<Tenants::Placed> Tenants::place(const Ask& ask) {
-  DIVVY_CHECK_OK(check_name(ask));
+Result<TenantRecord> Tenants::keep(const Ask& ask) {
+  DIVVY_CHECK_OK(check_name(ask.name, ask.holder));
+  const bool rooted = ask.holder == model::Holder::kProcess;
   if (ask.mode == GpuMode::kMps && !parts_.prepare_mps) {
     return err(ErrorCode::kUnsupported,
                "mode mps is not available here; leave --mode out to take turns on the GPU");
   }
-  if (ask.held && ask.slices.empty() && parts_.containers == nullptr) {
+  if (ask.holder == model::Holder::kSlice && parts_.containers == nullptr) {
     return err(ErrorCode::kUnsupported, "this divvyd makes no devices for containers");
   }
-  if (ask.held && ask.mode == GpuMode::kMps) {
+  if (ask.holder == model::Holder::kSlice && ask.mode == GpuMode::kMps) {
     return err(ErrorCode::kUnsupported,
                "a slice that is held by its name cannot be in mode mps yet; leave --mode out");
   }
-  Want want{ask.request, {}, ask.mode};
-  for (const std::string& text : ask.devices) {
-    DIVVY_TRY(uuid, slices_.find_by_text(text));
-    want.only.push_back(std::move(uuid));
-  }
-  if (!ask.slices.empty()) {
-    for (const model::Slice& slice : ask.slices) {
-      const SharedGpu* gpu = slices_.find(slice.gpu());
-      if (gpu != nullptr && !gpu->resting.empty()) {
-        return err(ErrorCode::kResourceExhausted, "GPU {} {}", gpu->index, gpu->resting);
-      }
+  for (const model::Slice& slice : ask.slices) {
+    const SharedGpu* gpu = slices_.find(slice.gpu());
+    if (gpu != nullptr && !gpu->resting.empty()) {
+      return err(ErrorCode::kResourceExhausted, "GPU {} {}", gpu->index, gpu->resting);
     }
-    DIVVY_TRY(record, keep(ask, ask.slices));
-    return Placed(std::move(record));
   }
-  auto slices = slices_.fit(want);
-  if (!slices) return Placed(std::move(slices).error());
-  DIVVY_TRY(record, keep(ask, *std::move(slices)));
-  return Placed(std::move(record));
-}
-
-Result<TenantRecord> Tenants::keep(const Ask& ask, std::vector<model::Slice> slices) {
-  const auto born = ask.held ? std::optional<std::uint64_t>(0) : start_ticks(ask.peer.pid);
+  const auto born = rooted ? start_ticks(ask.peer.pid) : std::optional<std::uint64_t>(0);
   if (!born) {
     return err(ErrorCode::kNotFound,
                "the process that asks cannot be seen; is it in another pid namespace?");
   }
   // Its number may be another's by now: whoever asked can have ended and left the connection open.
-  if (!ask.held && owner_of(ask.peer.pid) != ask.peer.uid) {
+  if (rooted && owner_of(ask.peer.pid) != ask.peer.uid) {
     return err(ErrorCode::kPermissionDenied, "the process that asks is gone");
   }
   TenantRecord record;
   record.id = next_id_;
+  record.member = ask.member;
+  record.holder = ask.holder;
   record.name = choose_name(ask, record.id);
   record.command = ask.command;
   record.uid = ask.peer.uid;
   record.gid = ask.peer.gid;
-  record.root = {ask.held ? 0 : ask.peer.pid, *born};
+  record.root = {rooted ? ask.peer.pid : 0, *born};
   record.since_unix =
       std::chrono::duration_cast<std::chrono::seconds>(parts_.clock.wall_now().time_since_epoch())
           .count();
-  record.slices = std::move(slices);
+  record.slices = ask.slices;
   record.tenant_class = ask.tenant_class;
   record.mode = ask.mode;
 
@@ -319,7 +249,6 @@ Result<Grant> Tenants::finish(TenantRecord record) {
     if (!environment) {
       const std::lock_guard lock(mutex_);
       abandon(record);
-      serve_waiting();
       return err(std::move(environment).error());
     }
     grant.environment = *std::move(environment);
@@ -328,7 +257,6 @@ Result<Grant> Tenants::finish(TenantRecord record) {
     if (Status published = parts_.containers->publish(held_slice(record)); !published) {
       const std::lock_guard lock(mutex_);
       abandon(record);
-      serve_waiting();
       return err(with_context(std::move(published).error(), "no slice was made for containers"));
     }
   }
@@ -346,7 +274,6 @@ Result<Grant> Tenants::finish(TenantRecord record) {
     }
     if (!begun) {
       abandon(record);
-      serve_waiting();
       return err(std::move(begun).error());
     }
     placed_.erase(record.id);
@@ -355,7 +282,6 @@ Result<Grant> Tenants::finish(TenantRecord record) {
   if (Status settled = with_context(parts_.ledger.settle(*begun), kNotRemembered); !settled) {
     const std::lock_guard lock(mutex_);
     release_locked(record.id, Journal::Sync::kLater);
-    serve_waiting();
     return err(std::move(settled).error());
   }
   grant.environment["DIVVY_SOCKET"] = registrar_->socket_path(record).string();
@@ -384,10 +310,10 @@ void Tenants::withdraw(const TenantRecord& record) {
   }
 }
 
-void Tenants::release_locked(model::TenantId tenant, Journal::Sync sync) {
+std::optional<TenantRecord> Tenants::release_locked(model::TenantId tenant, Journal::Sync sync) {
   const auto found = records().find(tenant);
-  if (found == records().end()) return;
-  const TenantRecord record = found->second;
+  if (found == records().end()) return std::nullopt;
+  TenantRecord record = found->second;
   registrar_->remove(tenant);
   slices_.give_back(tenant);
   leave_mps(record);
@@ -396,6 +322,7 @@ void Tenants::release_locked(model::TenantId tenant, Journal::Sync sync) {
   // What does not reach the disk now is written later, and found out by a start in between where
   // the process is gone. The ledger has said so itself.
   (void)parts_.ledger.release(tenant, sync);
+  return record;
 }
 
 void Tenants::leave_mps(const TenantRecord& record) {
@@ -404,32 +331,24 @@ void Tenants::leave_mps(const TenantRecord& record) {
   if (std::ranges::any_of(record.slices, is_empty)) parts_.leave_mps(record);
 }
 
-void Tenants::ended(model::TenantId tenant) {
-  const std::lock_guard lock(mutex_);
-  // Its processes are gone, as the next start would see by itself.
-  release_locked(tenant, Journal::Sync::kLater);
-  serve_waiting();
+void Tenants::on_gone(std::function<void(const TenantRecord& record)> call) {
+  const std::lock_guard lock(gone_mutex_);
+  gone_ = std::move(call);
 }
 
-void Tenants::serve_waiting() {
-  for (auto next = waiting_.begin(); next != waiting_.end();) {
-    const std::shared_ptr<WaitingAsk> first = *next;
-    auto placed = place(first->ask_);
-    if (placed && std::holds_alternative<NoFit>(*placed)) {
-      // Whoever waits for a GPU that rests may wait for hours; the others go past them.
-      if (!std::get<NoFit>(*placed).rests) return;
-      ++next;
-      continue;
-    }
-    next = waiting_.erase(next);
-    if (placed) {
-      first->placed_ = std::get<TenantRecord>(*std::move(placed));
-    } else {
-      first->placed_ = Result<TenantRecord>(err(std::move(placed).error()));
-    }
-    const std::uint64_t one = 1;
-    (void)!::write(first->ready_.get(), &one, sizeof one);
+void Tenants::tell_gone(const std::optional<TenantRecord>& record) {
+  const std::lock_guard lock(gone_mutex_);
+  if (record && gone_) gone_(*record);
+}
+
+void Tenants::ended(model::TenantId tenant) {
+  std::optional<TenantRecord> record;
+  {
+    const std::lock_guard lock(mutex_);
+    // Its processes are gone, as the next start would see by itself.
+    record = release_locked(tenant, Journal::Sync::kLater);
   }
+  tell_gone(record);
 }
 
 Status Tenants::check_owner(const TenantRecord& record, const Peer& who) const {
@@ -480,13 +399,12 @@ Result<std::vector<model::Slice>> Tenants::changed_slices(const TenantRecord& re
   return result;
 }
 
-Result<TenantRecord> Tenants::change(model::TenantId tenant, const Change& change,
-                                     const Peer& who) {
+Result<std::vector<model::Slice>> Tenants::changed(model::TenantId tenant, const Change& change,
+                                                   const Peer& who) const {
   const std::lock_guard lock(mutex_);
   const auto found = records().find(tenant);
   if (found == records().end()) return err(ErrorCode::kNotFound, "there is no tenant {}", tenant);
-  const TenantRecord& before = found->second;
-  TenantRecord record = before;
+  const TenantRecord& record = found->second;
   DIVVY_CHECK_OK(check_owner(record, who));
   DIVVY_CHECK_OK(check_no_job(record));
   DIVVY_TRY(slices, changed_slices(record, change));
@@ -502,37 +420,57 @@ Result<TenantRecord> Tenants::change(model::TenantId tenant, const Change& chang
       }
     }
   }
+  return slices;
+}
+
+Status Tenants::change(model::TenantId tenant, std::vector<model::Slice> slices,
+                       std::optional<TenantClass> tenant_class) {
+  const std::lock_guard lock(mutex_);
+  const auto found = records().find(tenant);
+  if (found == records().end()) return err(ErrorCode::kNotFound, "there is no tenant {}", tenant);
+  const std::vector<model::Slice> before = found->second.slices;
+  TenantRecord record = found->second;
   DIVVY_CHECK_OK(slices_.change(tenant, slices));
   record.slices = std::move(slices);
-  record.tenant_class = change.tenant_class.value_or(record.tenant_class);
+  record.tenant_class = tenant_class.value_or(record.tenant_class);
   if (Status saved = with_context(parts_.ledger.change(record), "nothing was changed"); !saved) {
-    DIVVY_CHECK(slices_.change(tenant, before.slices).has_value(), "what was held fits");
-    return err(std::move(saved).error());
+    DIVVY_CHECK(slices_.change(tenant, before).has_value(), "what was held fits");
+    return saved;
   }
   registrar_->change(record);
   log_info("tenant changed", {{"tenant", tenant.value()}, {"name", record.name}});
-  serve_waiting();
-  return record;
+  return {};
+}
+
+Status Tenants::set_member(model::TenantId tenant, const model::MemberKey& member) {
+  const std::lock_guard lock(mutex_);
+  const auto found = records().find(tenant);
+  if (found == records().end()) return err(ErrorCode::kNotFound, "there is no tenant {}", tenant);
+  TenantRecord record = found->second;
+  record.member = member;
+  return parts_.ledger.change(record);
 }
 
 Status Tenants::release(model::TenantId tenant, const Peer& who, Registrar::ComeBack come_back) {
   // Who died a moment ago does not count.
   registrar_->reap();
-  const std::lock_guard lock(mutex_);
-  const auto found = records().find(tenant);
-  if (found == records().end()) return err(ErrorCode::kNotFound, "there is no tenant {}", tenant);
-  DIVVY_CHECK_OK(check_owner(found->second, who));
-  if (come_back == Registrar::ComeBack::kPossible) DIVVY_CHECK_OK(check_no_job(found->second));
-  DIVVY_CHECK_OK(registrar_->remove_unused(tenant, come_back));
-  release_locked(tenant, Journal::Sync::kNow);
-  serve_waiting();
+  std::optional<TenantRecord> record;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = records().find(tenant);
+    if (found == records().end()) return err(ErrorCode::kNotFound, "there is no tenant {}", tenant);
+    DIVVY_CHECK_OK(check_owner(found->second, who));
+    if (come_back == Registrar::ComeBack::kPossible) DIVVY_CHECK_OK(check_no_job(found->second));
+    DIVVY_CHECK_OK(registrar_->remove_unused(tenant, come_back));
+    record = release_locked(tenant, Journal::Sync::kNow);
+  }
+  tell_gone(record);
   return {};
 }
 
 void Tenants::set_resting(const model::GpuUuid& gpu, const std::string& why, bool failing) {
   const std::lock_guard lock(mutex_);
   slices_.set_resting(gpu, why, failing);
-  if (why.empty()) serve_waiting();
 }
 
 std::vector<HolderName> Tenants::holders(const model::GpuUuid& gpu) const {

@@ -7,7 +7,6 @@
 
 #include <sys/types.h>
 
-#include <deque>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -15,13 +14,11 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
 #include "model/node.h"
-#include "model/request.h"
 #include "node/arbiter.h"
 #include "node/container_devices.h"
 #include "node/failing_tenants.h"
@@ -33,42 +30,22 @@
 
 namespace divvy::node {
 
-// What somebody asks for, and who it is.
+// What was placed for a member of a job, and who will use it.
 struct Ask {
-  model::Request request;
-  std::vector<std::string> devices;  // Indices, UUIDs or beginnings of UUIDs; empty: any
+  std::vector<model::Slice> slices;
   GpuMode mode = GpuMode::kTimeslice;
   TenantClass tenant_class = TenantClass::kBatch;
-  std::string name;     // Empty: one is made from the command
+  std::string name;     // Empty: one is made from the command. Members have that of their kind
   std::string command;  // For people
-  Peer peer;            // Becomes the tenant's root process
-  // No process stands behind it: the slice stays until it is released, and containers get it by
-  // its name.
-  bool held = false;
-  // For a member of a job, with a name of that kind (model/name.h), which nobody else can have.
-  bool of_a_job = false;
-  // Exactly these, instead of what would be found for the request: somebody else has placed it.
-  std::vector<model::Slice> slices = {};
+  model::Holder holder = model::Holder::kProcess;
+  model::MemberKey member;
+  Peer peer;  // Becomes the tenant's root process, of Holder::kProcess; otherwise its user counts
 };
 
 struct Grant {
   TenantRecord record;
   std::vector<SharedGpu> gpus;                     // By slice
   std::map<std::string, std::string> environment;  // For the command
-};
-
-// A request that waits; wait for `ready` to become readable, then ask for the answer.
-class WaitingAsk {
- public:
-  WaitingAsk(Ask ask, UniqueFd ready) : ask_(std::move(ask)), ready_(std::move(ready)) {}
-  [[nodiscard]] int ready() const { return ready_.get(); }
-
- private:
-  friend class Tenants;
-  Ask ask_;
-  UniqueFd ready_;
-  // What it will be when whoever waits comes for it, or why it will not.
-  std::optional<Result<TenantRecord>> placed_;
 };
 
 struct Change {
@@ -126,35 +103,41 @@ class Tenants {
   Tenants(const Tenants&) = delete;
   Tenants& operator=(const Tenants&) = delete;
 
-  using Answer = std::variant<Grant, NoFit>;
-  [[nodiscard]] Result<Answer> grant(const Ask& ask);
+  // Whether somebody who is no member of a job may be called so.
+  [[nodiscard]] Status check_new_name(const std::string& name) const;
+  // kResourceExhausted: somebody else has a part of it, or a GPU rests.
+  [[nodiscard]] Result<Grant> grant(const Ask& ask);
+  // Whoever ended a moment ago is gone when this returns.
+  void reap() { registrar_->reap(); }
 
-  // As grant(), but where it does not fit now the request waits its turn: first come, first served
-  // among those who wait.
-  using AnswerOrWait = std::variant<Grant, NoFit, std::shared_ptr<WaitingAsk>>;
-  [[nodiscard]] Result<AnswerOrWait> grant_or_wait(const Ask& ask);
-  // What has become of it: nothing while it waits. Once, after `ready`.
-  [[nodiscard]] std::optional<Result<Grant>> answer(const std::shared_ptr<WaitingAsk>& waiting);
-  // The asker is gone. What was kept for it meanwhile is given back. Not after answer().
-  void give_up(const std::shared_ptr<WaitingAsk>& waiting);
-  [[nodiscard]] std::size_t waiting() const;
+  // Called, from any thread, for each tenant that is no more. Not any more after the next call of
+  // this returns.
+  void on_gone(std::function<void(const TenantRecord& record)> call);
 
   // By number or name.
   [[nodiscard]] Result<model::TenantId> find(const std::string& text) const;
-  // Only for the tenant's own user and root.
-  [[nodiscard]] Result<TenantRecord> change(model::TenantId tenant, const Change& change,
-                                            const Peer& who);
+  // What its slices would be, if they may be changed so; nothing is changed. Only for the tenant's
+  // own user and root, and not for members of jobs.
+  [[nodiscard]] Result<std::vector<model::Slice>> changed(model::TenantId tenant,
+                                                          const Change& change,
+                                                          const Peer& who) const;
+  // As changed() said.
+  [[nodiscard]] Status change(model::TenantId tenant, std::vector<model::Slice> slices,
+                              std::optional<TenantClass> tenant_class);
+  // It is that member of a job from now on: it was granted before everybody was one.
+  [[nodiscard]] Status set_member(model::TenantId tenant, const model::MemberKey& member);
   // Refused while processes of it use the GPU: their slice would be granted to others meanwhile.
   [[nodiscard]] Status release(model::TenantId tenant, const Peer& who,
                                Registrar::ComeBack come_back = Registrar::ComeBack::kPossible);
 
-  // Whether the GPU gets new work (SharedGpu says what the words mean). Those who wait are served
-  // where it does.
+  // Whether the GPU gets new work (SharedGpu says what the words mean).
   void set_resting(const model::GpuUuid& gpu, const std::string& why, bool failing);
   [[nodiscard]] std::vector<HolderName> holders(const model::GpuUuid& gpu) const;
   // To the tenant's processes.
   void signal(model::TenantId tenant, int number);
 
+  // As the ledger has them.
+  [[nodiscard]] std::vector<TenantRecord> all() const;
   [[nodiscard]] std::vector<TenantView> list() const;
   [[nodiscard]] std::optional<TenantView> get(model::TenantId tenant) const;
   // A copy of the books.
@@ -166,18 +149,17 @@ class Tenants {
 
   [[nodiscard]] Status recover();
   void free_reserved_names();
-  // A grant has two halves. The first, with the lock held, finds a place and keeps it: from then on
-  // nobody else gets it. The second makes a tenant of it, which may take a while and is done
-  // without the lock.
-  using Placed = std::variant<TenantRecord, NoFit>;
-  [[nodiscard]] Status check_name(const Ask& ask) const;
-  [[nodiscard]] Result<Placed> place(const Ask& ask);
-  [[nodiscard]] Result<TenantRecord> keep(const Ask& ask, std::vector<model::Slice> slices);
+  // A grant has two halves. The first, with the lock held, keeps the place: from then on nobody
+  // else gets it. The second makes a tenant of it, which may take a while and is done without the
+  // lock.
+  [[nodiscard]] Status check_name(const std::string& name, model::Holder holder) const;
+  [[nodiscard]] Result<TenantRecord> keep(const Ask& ask);
   [[nodiscard]] Result<Grant> finish(TenantRecord record);
-  // Gives back what place() kept.
+  // Gives back what keep() kept.
   void abandon(const TenantRecord& record);
   [[nodiscard]] Status check_owner(const TenantRecord& record, const Peer& who) const;
-  void release_locked(model::TenantId tenant, Journal::Sync sync);
+  // What it was; nothing where there is none.
+  std::optional<TenantRecord> release_locked(model::TenantId tenant, Journal::Sync sync);
   [[nodiscard]] const std::map<model::TenantId, TenantRecord>& records() const {
     return parts_.ledger.tenants();
   }
@@ -186,19 +168,21 @@ class Tenants {
   void show_held_slices();
   void withdraw(const TenantRecord& record);
   void ended(model::TenantId tenant);
-  void serve_waiting();
   [[nodiscard]] std::vector<SharedGpu> gpus_of(const TenantRecord& record) const;
   [[nodiscard]] std::string choose_name(const Ask& ask, model::TenantId id) const;
   [[nodiscard]] Result<std::vector<model::Slice>> changed_slices(const TenantRecord& record,
                                                                  const Change& change) const;
 
+  void tell_gone(const std::optional<TenantRecord>& record);
+
   Parts parts_;
+  std::mutex gone_mutex_;  // of gone_, which is called with it
+  std::function<void(const TenantRecord& record)> gone_;
   Meter meter_;
   mutable std::mutex mutex_;
   Slices slices_;
   std::map<model::TenantId, std::string> placed_;  // Names of those between the two halves
   model::TenantId next_id_;
-  std::deque<std::shared_ptr<WaitingAsk>> waiting_;
   // Last, so that it ends first: its thread calls ended().
   std::unique_ptr<Registrar> registrar_;
 };

@@ -70,6 +70,14 @@ std::vector<TenantView> Tenants::list() const {
   return result;
 }
 
+std::vector<TenantRecord> Tenants::all() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<TenantRecord> result;
+  result.reserve(records().size());
+  for (const auto& [id, record] : records()) result.push_back(record);
+  return result;
+}
+
 std::optional<TenantView> Tenants::get(model::TenantId tenant) const {
   for (TenantView& view : list()) {
     if (view.record.id == tenant) return std::move(view);

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <random>
 
+#include "run/member_folder.h"
+#include "run/shepherd.h"
 #include "run/testing.h"
 
 namespace divvy::run {
@@ -58,6 +60,29 @@ class Crash : public RuntimeTest, public ::testing::WithParamInterface<bool> {
 
   std::minstd_rand random_;
 };
+
+// Of a daemon that was killed in the middle of a start; the next daemon has made the folder anew
+// and is about to write its orders.
+TEST_P(Crash, AShepherdThatComesLateLeavesTheNextStartAlone) {
+  const auto next = MemberFolder::create(folder_.path() / "members", key(1));
+  ASSERT_TRUE(next.has_value()) << next.error().message;
+  int channel[2];
+  ASSERT_EQ(::pipe(channel), 0);
+  const pid_t late = ::fork();
+  if (late == 0) {
+    ::dup2(channel[1], kShepherdChannel);
+    ::execl(SHEPHERD_PROGRAM, SHEPHERD_PROGRAM, next->path().c_str(), nullptr);
+    ::_exit(127);
+  }
+  ::close(channel[1]);
+  char word[256];
+  while (::read(channel[0], word, sizeof word) > 0) continue;  // Until it is gone
+  ::close(channel[0]);
+  ASSERT_EQ(::waitpid(late, nullptr, 0), late);
+  ASSERT_FALSE(next->ending().has_value());
+  EXPECT_EQ(next->ending().error().code, ErrorCode::kNotFound) << "it has said nothing";
+  EXPECT_TRUE(next->remove().has_value());
+}
 
 TEST_P(Crash, MembersOutliveTheDaemonThatStartedThem) {
   const pid_t daemon = ::fork();

@@ -62,6 +62,12 @@ int look_after(const MemberFolder& folder, UniqueFd channel) {
     tell(channel, "somebody gave this member up before it was started");
     return 1;
   }
+  if (!orders && orders.error().code == ErrorCode::kNotFound) {
+    // Orders are written before a shepherd is started: this one belongs to a start that was given
+    // up, and the folder to the next one.
+    tell(channel, "there are no orders for this shepherd");
+    return 1;
+  }
   if (!orders) return give_up(folder, channel, orders.error());
   UniqueFd signals = take_signals_by_descriptor();
   // Whoever below loses its parent becomes our child, so that nobody gets away.

@@ -80,7 +80,8 @@ Result<Submitted> submit(Connection& connection, const Submission& submission) {
     if (before) return *std::move(before);
   }
   JobTable table(connection);
-  DIVVY_TRY(first, table.next_id());
+  DIVVY_TRY(next, table.next_id());
+  const JobId first = submission.first.value_or(next);
   Submitted submitted{.jobs = submission.make(first), .repeated = false};
   DIVVY_CHECK(!submitted.jobs.empty(), "nothing was submitted");
   DIVVY_CHECK_OK(check_size(submitted.jobs));

@@ -22,8 +22,9 @@ struct Submission {
   WallTime at;
   // Gives the jobs (one, or those of an array) their numbers, from `first` on without a gap.
   std::function<std::vector<model::Job>(model::JobId first)> make;
-  std::optional<std::string> key;  // The caller's, unique among those of one owner
-  std::string fingerprint;         // hash_text() of the request, with a key
+  std::optional<std::string> key;          // The caller's, unique among those of one owner
+  std::string fingerprint;                 // hash_text() of the request, with a key
+  std::optional<model::JobId> first = {};  // that nobody has; nothing: the next that the table has
 };
 
 struct Submitted {

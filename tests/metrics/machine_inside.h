@@ -64,16 +64,16 @@ class MachineInside {
 
   // A slice for this process.
   void grant(const std::string& name, std::string_view share, const std::string& device = {}) {
-    node::Ask ask{.request = model::Request::parse(share).value(),
-                  .devices = {},
-                  .mode = node::GpuMode::kTimeslice,
-                  .tenant_class = node::TenantClass::kBatch,
-                  .name = name,
-                  .command = "train --password hunter2",
-                  .peer = {::getpid(), ::getuid(), ::getgid()}};
-    if (!device.empty()) ask.devices = {device};
+    const node::Ask ask{.slices = {slice(parse_share(share).value(), device)},
+                        .mode = node::GpuMode::kTimeslice,
+                        .tenant_class = node::TenantClass::kBatch,
+                        .name = name,
+                        .command = "train --password hunter2",
+                        .holder = model::Holder::kProcess,
+                        .member = {model::JobId(++jobs_), 1, 0},
+                        .peer = {::getpid(), ::getuid(), ::getgid()}};
     const auto answer = tenants->grant(ask);
-    DIVVY_CHECK(answer && std::holds_alternative<node::Grant>(*answer), "{} was not granted", name);
+    DIVVY_CHECK(answer.has_value(), "{} was not granted: {}", name, answer.error().message);
   }
 
   // Asks every GPU once.
@@ -101,6 +101,21 @@ class MachineInside {
   node::Timings ledger_writes;
 
  private:
+  // On the GPU that is named, or the first that has it.
+  [[nodiscard]] model::Slice slice(Share share, const std::string& device) const {
+    const node::Slices slices = tenants->slices();
+    for (const node::SharedGpu& gpu : slices.gpus()) {
+      const bool named = device.empty() || slices.find_by_text(device).value() == gpu.uuid;
+      if (!named || slices.free_share(gpu.uuid) < share) continue;
+      return model::Slice::create(gpu.uuid, portion(gpu.memory, share), share,
+                                  model::ShareKind::kGuarantee)
+          .value();
+    }
+    DIVVY_CHECK(false, "no GPU has room");
+    std::abort();
+  }
+
+  std::uint64_t jobs_ = 0;
   node::Keeper keeper_ = node::Keeper::create().value();
   std::filesystem::path folder_;
   std::unique_ptr<node::Disk> disk_;

@@ -31,6 +31,7 @@
 #include "node/keeper.h"
 #include "node/ledger.h"
 #include "node/tenants.h"
+#include "queue_parts.h"
 #include "simgpu/fault.h"
 #include "simgpu/manual_clock.h"
 
@@ -176,7 +177,11 @@ struct ClockedHouse::Parts {
                                           .prepare_mps = {},
                                           .leave_mps = {},
                                           .containers = nullptr}));
-    routes = std::make_unique<api::NodeRoutes>(*tenants, "test");
+    QueueSettings settings;
+    settings.state = state;
+    queue = must(QueueHouse::create(*tenants, clock, std::move(settings)));
+    routes =
+        std::make_unique<api::NodeRoutes>(*tenants, queue->dispatcher(), queue->people(), "test");
     net::HttpServerOptions options;
     options.socket = net::api_socket(run);
     server = must(net::HttpServer::create(options, [this](const auto& request, const auto& caller) {
@@ -192,6 +197,7 @@ struct ClockedHouse::Parts {
   std::unique_ptr<node::Disk> disk;
   std::unique_ptr<node::Ledger> ledger;
   std::unique_ptr<node::Tenants> tenants;
+  std::unique_ptr<QueueHouse> queue;
   std::unique_ptr<api::NodeRoutes> routes;
   std::unique_ptr<net::HttpServer> server;
   std::map<std::size_t, std::optional<Watcher>> watchers;  // by the place of its process

@@ -1,10 +1,10 @@
-#include "run/member_key.h"
+#include "model/member_key.h"
 
 #include <charconv>
 
 #include "base/text.h"
 
-namespace divvy::run {
+namespace divvy::model {
 namespace {
 
 template <typename Number>
@@ -24,10 +24,10 @@ Result<MemberKey> parse_member_key(std::string_view text) {
   MemberKey key;
   if (text.starts_with(kStart)) {
     const auto parts = split(text.substr(kStart.size()), '.');
-    model::JobId::rep job = 0;
+    JobId::rep job = 0;
     if (parts.size() == 3 && read_number(parts[0], job) && read_number(parts[1], key.attempt) &&
         read_number(parts[2], key.rank)) {
-      key.job = model::JobId(job);
+      key.job = JobId(job);
       if (to_string(key) == text) return key;
     }
   }
@@ -35,4 +35,4 @@ Result<MemberKey> parse_member_key(std::string_view text) {
              escape_for_terminal(text.substr(0, 80)));
 }
 
-}  // namespace divvy::run
+}  // namespace divvy::model
