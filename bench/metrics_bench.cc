@@ -2,6 +2,7 @@
 // HTTP.
 #include <benchmark/benchmark.h>
 
+#include "jobs/testing.h"
 #include "machine_inside.h"
 
 namespace {
@@ -38,6 +39,16 @@ void ScrapeOverHttp(benchmark::State& state) {
   }
 }
 BENCHMARK(ScrapeOverHttp)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+// What a scrape asks of the queue, with so many jobs in it: others wait for it meanwhile.
+void CountJobs(benchmark::State& state) {
+  jobs::testing::Desk desk;
+  for (int i = 0; i < state.range(0); ++i) {
+    desk.submit(jobs::testing::spec(1000), "user" + std::to_string(i % 50));
+  }
+  for (auto _ : state) benchmark::DoNotOptimize(desk.queue().load(desk.now()));
+}
+BENCHMARK(CountJobs)->Arg(10'000)->Unit(benchmark::kMillisecond);
 
 // One number of one wait, as often as the arbiter and the ledger count one.
 void RecordATiming(benchmark::State& state) {

@@ -109,7 +109,9 @@ Status serve(config::LiveConfig& settings, node::Background& background,
                                           const auto trouble = ledger->trouble();
                                           return trouble ? Status(err(*trouble)) : Status();
                                         },
-                                    .waiting = [&queue] { return queue->dispatcher().waiting(); }},
+                                    .waiting = [&queue] { return queue->dispatcher().waiting(); },
+                                    .queue = [&queue] { return queue->load(); },
+                                    .passes = [&queue] { return queue->passes(); }},
                                    metrics_options);
   const auto metrics_server = api::serve_metrics(metrics, metrics_options);
   const api::NodeRoutes routes(*tenants, queue->dispatcher(), queue->people(), DIVVY_VERSION);

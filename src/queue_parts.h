@@ -58,6 +58,9 @@ class QueueHouse {
   [[nodiscard]] Status change(const jobs::Settings& queue);
   // The files of the certificate are read again; the old one stays where the new one is no good.
   void renew_certificate() const;
+  // For the metrics; from any thread.
+  [[nodiscard]] jobs::Load load() const { return dispatcher_->load(); }
+  [[nodiscard]] node::DurationCounts passes() const { return dispatcher_->passes(); }
   // Has the store forget what nobody needs any more; does not wait for it.
   void tidy() const;
 

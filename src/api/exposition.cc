@@ -140,4 +140,19 @@ void Exposition::add(const Labels& labels, const node::DurationCounts& counts) {
   close_line(total);
 }
 
+void Exposition::add(const Labels& labels, std::span<const std::uint32_t> ends,
+                     std::span<const std::uint64_t> counts, double sum) {
+  DIVVY_CHECK(counts.size() == ends.size() + 1, "{} has buckets that do not fit", name_);
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    total += counts[i];
+    open_line("_bucket", labels.text(), i < ends.size() ? fmt::to_string(ends[i]) : "+Inf");
+    close_line(total);
+  }
+  open_line("_sum", labels.text(), "");
+  close_line(sum);
+  open_line("_count", labels.text(), "");
+  close_line(total);
+}
+
 }  // namespace divvy::api

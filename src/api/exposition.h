@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -42,6 +43,9 @@ class Exposition {
   void add(const Labels& labels, double value);
   // Seconds in the buckets of node/timings.h.
   void add(const Labels& labels, const node::DurationCounts& counts);
+  // Other buckets: `counts` has one more than `ends`, each its own alone.
+  void add(const Labels& labels, std::span<const std::uint32_t> ends,
+           std::span<const std::uint64_t> counts, double sum);
 
   [[nodiscard]] std::string take() && { return std::move(text_); }
 

@@ -58,6 +58,7 @@ std::string write_metrics(const MetricsSnapshot& snapshot, const MetricsOptions&
   write_gpu_metrics(snapshot, options, out);
   write_node_metrics(snapshot, out);
   write_tenant_metrics(snapshot, out);
+  write_queue_metrics(snapshot, out);
   write_process_metrics(out);
   return std::move(out).take();
 }
@@ -74,10 +75,14 @@ MetricsSnapshot MetricsRoutes::snapshot() const {
                          .turns = sources_.arbiter.turns(),
                          .health = {},
                          .ledger_writes = {},
-                         .ledger_writable = true};
+                         .ledger_writable = true,
+                         .queue = {},
+                         .passes = {}};
   result.health = sources_.health ? sources_.health() : health_found(tenants.node());
   if (sources_.ledger_writes) result.ledger_writes = sources_.ledger_writes();
   if (sources_.ledger_writable) result.ledger_writable = sources_.ledger_writable().has_value();
+  if (sources_.queue) result.queue = sources_.queue();
+  if (sources_.passes) result.passes = sources_.passes();
   return result;
 }
 

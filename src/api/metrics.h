@@ -1,7 +1,8 @@
 // What the daemon tells monitoring systems, over HTTP on the network:
 //
 //   GET /metrics    Prometheus' text format: GPUs under dcgm-exporter's names and labels, and
-//                   Divvy's own tenants, GPUs and internals (docs/metrics.md has every one)
+//                   Divvy's own tenants, jobs, queues, GPUs and internals (docs/metrics.md has
+//                   every one)
 //   GET /healthz    200 while the daemon lives (also /health, as dcgm-exporter has it)
 //   GET /readyz     200 while it can do its work: the driver answers and the ledger can be written
 //
@@ -50,6 +51,9 @@ struct MetricsSources {
   std::function<Status()> ledger_writable;
   // How many jobs wait for a place; empty: none.
   std::function<std::size_t()> waiting = {};
+  // How jobs and queues stand, and how long passes took; empty: there is no queue.
+  std::function<jobs::Load()> queue = {};
+  std::function<node::DurationCounts()> passes = {};
 };
 
 class MetricsRoutes {

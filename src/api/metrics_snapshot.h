@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/exposition.h"
+#include "jobs/tally.h"
 #include "model/node.h"
 #include "node/arbiter.h"
 #include "node/gpu_sample.h"
@@ -31,6 +32,8 @@ struct MetricsSnapshot {
   std::vector<node::GpuHealth> health;
   std::optional<node::DurationCounts> ledger_writes;
   bool ledger_writable = true;
+  std::optional<jobs::Load> queue;  // Nothing: there is none
+  node::DurationCounts passes;
 };
 
 // The whole answer to a scrape.
@@ -42,6 +45,8 @@ void write_gpu_metrics(const MetricsSnapshot& snapshot, const MetricsOptions& op
                        Exposition& out);
 void write_node_metrics(const MetricsSnapshot& snapshot, Exposition& out);
 void write_tenant_metrics(const MetricsSnapshot& snapshot, Exposition& out);
+// Jobs, queues and their users.
+void write_queue_metrics(const MetricsSnapshot& snapshot, Exposition& out);
 // What this process itself takes, as the kernel says now.
 void write_process_metrics(Exposition& out);
 

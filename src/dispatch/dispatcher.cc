@@ -278,6 +278,11 @@ std::vector<jobs::UserReport> Dispatcher::users() {
   return queue_->users();
 }
 
+jobs::Load Dispatcher::load() {
+  const std::lock_guard lock(mutex_);
+  return queue_->load(parts_.clock.wall_now());
+}
+
 Status Dispatcher::set_settings(jobs::Settings settings) {
   {
     const std::lock_guard lock(mutex_);
@@ -374,6 +379,7 @@ void Dispatcher::decide(WallTime now, const jobs::Fleet& fleet) {
   }
   for (jobs::Decision& decision : queue_->pass(now)) decided_.push_back(std::move(decision));
   const auto end = std::chrono::steady_clock::now();
+  passes_.record(end - begin);
   rested_ = end + std::min<std::chrono::steady_clock::duration>(kRest * (end - begin), 200ms);
 }
 

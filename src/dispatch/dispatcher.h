@@ -34,6 +34,7 @@
 #include "dispatch/job_tasks.h"
 #include "dispatch/machine.h"
 #include "jobs/queue.h"
+#include "node/timings.h"
 #include "run/runtime.h"
 #include "store/database.h"
 #include "store/event_table.h"
@@ -119,6 +120,10 @@ class Dispatcher {
   [[nodiscard]] std::optional<model::Seconds> idle_left(model::JobId job);
   [[nodiscard]] std::vector<jobs::QueueReport> queues();
   [[nodiscard]] std::vector<jobs::UserReport> users();
+  // For monitoring. Walks over the jobs in memory, and reads nothing from the store.
+  [[nodiscard]] jobs::Load load();
+  // How long the passes took.
+  [[nodiscard]] node::DurationCounts passes() const { return passes_.counts(); }
   [[nodiscard]] Status set_settings(jobs::Settings settings);
   // Called after events were written, on the dispatcher's thread: who watches may look again.
   void on_events(std::function<void()> call);
@@ -267,6 +272,7 @@ class Dispatcher {
   WallTime counted_;
   std::chrono::steady_clock::time_point rested_;  // from the last pass
   bool pass_due_ = false;
+  node::Timings passes_;
   std::function<void()> on_events_;
   bool stopping_ = false;
   std::unique_ptr<JobTasks> tasks_;

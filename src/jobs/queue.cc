@@ -21,6 +21,11 @@ tl::unexpected<Error> not_known(model::JobId job) {
   return err(ErrorCode::kNotFound, "there is no job {}, or it has ended", job);
 }
 
+bool has_run(const model::Job& job) {
+  return std::ranges::find(job.history, JobState::kRunning, &model::JobStep::state) !=
+         job.history.end();
+}
+
 }  // namespace
 
 Status check_startable(const model::Job& job, std::string_view what) {
@@ -191,6 +196,7 @@ Queue::Entry& Queue::insert(model::Job&& job) {
   entry.user = tree_.user(entry.job.owner);
   entry.shape = shape_of(entry.job);
   dependencies_.add(entry.job);
+  tally_.know(entry.job.owner);
   return entry;
 }
 
@@ -330,6 +336,10 @@ void Queue::dequeue(Entry& entry) {
 }
 
 void Queue::become(Entry& entry, JobState state, WallTime now, std::string reason) {
+  if (state == JobState::kRunning && !has_run(entry.job)) {
+    tally_.waited(entry.job.spec.queue, now - entry.job.submitted);
+  }
+  if (is_finished(state)) tally_.ended(entry.job.spec.queue, entry.job.owner, state);
   const Status done = entry.job.become(state, now, std::move(reason));
   DIVVY_CHECK(done.has_value(), "{}", done.error().message);
   changed_.insert(entry.job.id);

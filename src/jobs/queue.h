@@ -30,6 +30,7 @@
 #include "jobs/job_line.h"
 #include "jobs/queue_tree.h"
 #include "jobs/settings.h"
+#include "jobs/tally.h"
 #include "model/job.h"
 #include "place/reserve.h"
 
@@ -133,6 +134,8 @@ class Queue {
   [[nodiscard]] std::optional<Seconds> idle_left(model::JobId job, WallTime now) const;
   [[nodiscard]] std::vector<QueueReport> queues() const;
   [[nodiscard]] std::vector<UserReport> users() const;
+  // How everything stands, and what happened so far, for monitoring.
+  [[nodiscard]] Load load(WallTime now) const;
   // For tests: how many entries its tables have.
   [[nodiscard]] std::size_t entries_kept() const;
   // To be written down now and then, for restore().
@@ -275,6 +278,7 @@ class Queue {
 
   // queue_explain.cc
   struct Trial;
+  [[nodiscard]] std::vector<QueueLoad> load_of_queues() const;
   [[nodiscard]] WaitReport explain(model::JobId job, WallTime now, bool guess_start);
   [[nodiscard]] WaitReport why(Entry& entry, std::span<const model::JobId> line, Trial& trial,
                                WallTime now);
@@ -290,6 +294,7 @@ class Queue {
   JobLine line_;
   Dependencies dependencies_;
   IdleWatch idle_;
+  Tally tally_;
   std::unordered_map<model::JobId, Entry> jobs_;
   std::set<model::JobId> active_;
   std::size_t active_mps_ = 0;  // of those

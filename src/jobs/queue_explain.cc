@@ -270,30 +270,8 @@ std::optional<Seconds> Queue::idle_left(model::JobId job, WallTime now) const {
 }
 
 std::vector<QueueReport> Queue::queues() const {
-  std::vector<std::uint32_t> waiting(tree_.size());
-  for (const auto& [id, entry] : jobs_) {
-    if (entry.job.state != JobState::kQueued) continue;
-    for (QueueId i = entry.queue; i != QueueTree::root(); i = tree_.parent(i)) ++waiting[i.value()];
-  }
   std::vector<QueueReport> reports;
-  for (std::uint32_t i = 1; i < tree_.size(); ++i) {
-    const QueueId queue(i);
-    const QueueSettings& settings = tree_.settings(queue);
-    QueueReport report;
-    report.path = settings.path;
-    report.quota = settings.quota;
-    report.may_borrow = settings.may_borrow;
-    report.most_share = settings.most_share;
-    report.weight = settings.weight;
-    report.held = tree_.held(queue);
-    const std::uint64_t promised = settings.quota.share.value_or(Share(0)).thousandths();
-    report.borrowed = report.held.share > promised ? report.held.share - promised : 0;
-    report.waiting = waiting[i];
-    report.used_gpu_hours = shares_.used(queue) / Share::kWhole / 3'600;
-    report.score = shares_.score(tree_, queue);
-    reports.push_back(std::move(report));
-  }
-  std::ranges::sort(reports, {}, &QueueReport::path);
+  for (QueueLoad& queue : load_of_queues()) reports.push_back(std::move(queue.report));
   return reports;
 }
 
@@ -306,6 +284,72 @@ std::vector<UserReport> Queue::users() const {
   }
   std::ranges::sort(reports, {}, &UserReport::name);
   return reports;
+}
+
+std::vector<QueueLoad> Queue::load_of_queues() const {
+  std::vector<QueueLoad> loads(tree_.size());
+  for (const auto& [id, entry] : jobs_) {
+    const model::Job& job = entry.job;
+    if (is_finished(job.state)) continue;
+    for (QueueId i = entry.queue; i != QueueTree::root(); i = tree_.parent(i)) {
+      QueueLoad& load = loads[i.value()];
+      ++load.jobs[job.state];
+      if (job.state != JobState::kQueued) continue;
+      load.oldest = std::min(load.oldest.value_or(job.submitted), job.submitted);
+    }
+  }
+  for (std::uint32_t i = 1; i < tree_.size(); ++i) {
+    const QueueId queue(i);
+    const QueueSettings& settings = tree_.settings(queue);
+    QueueReport& report = loads[i].report;
+    report.path = settings.path;
+    report.quota = settings.quota;
+    report.may_borrow = settings.may_borrow;
+    report.most_share = settings.most_share;
+    report.weight = settings.weight;
+    report.held = tree_.held(queue);
+    const std::uint64_t promised = settings.quota.share.value_or(Share(0)).thousandths();
+    report.borrowed = report.held.share > promised ? report.held.share - promised : 0;
+    report.waiting = static_cast<std::uint32_t>(loads[i].jobs[JobState::kQueued]);
+    report.used_gpu_hours = shares_.used(queue) / Share::kWhole / 3'600;
+    report.score = shares_.score(tree_, queue);
+  }
+  loads.erase(loads.begin());  // the root
+  std::ranges::sort(loads, {},
+                    [](const QueueLoad& load) -> const std::string& { return load.report.path; });
+  return loads;
+}
+
+Load Queue::load(WallTime now) const {
+  Load result;
+  result.at = now;
+  result.ended = tally_.ended();
+  result.queues = load_of_queues();
+  result.all_queues = result.queues.size();
+  result.queues.resize(std::min(result.queues.size(), Load::kMostQueues));
+  for (QueueLoad& queue : result.queues) {
+    if (const Tally::Past* const past = tally_.past(queue.report.path)) queue.past = *past;
+  }
+  std::map<std::string_view, UserLoad> users;
+  for (const auto& [name, ended] : tally_.users()) users[name].ended = ended;
+  std::vector<UserLoad*> user_of(tree_.users());
+  for (std::uint32_t i = 0; i < tree_.users(); ++i) {
+    const Held& held = tree_.held_by(UserId(i));
+    const auto found = users.find(tally_.name_for(tree_.user_name(UserId(i))));
+    if (found == users.end()) continue;  // has limits, and never had a job
+    user_of[i] = &found->second;
+    found->second.held += held;
+  }
+  for (const auto& [id, entry] : jobs_) {
+    if (is_finished(entry.job.state)) continue;
+    ++result.jobs[entry.job.state];
+    ++user_of[entry.user.value()]->jobs[entry.job.state];
+  }
+  for (auto& [name, user] : users) {
+    user.name = name;
+    result.users.push_back(std::move(user));
+  }
+  return result;
 }
 
 }  // namespace divvy::jobs

@@ -92,7 +92,9 @@ class MachineInside {
             .version = "1.2.3",
             .health = {},
             .ledger_writes = [this] { return ledger_writes.counts(); },
-            .ledger_writable = {}};
+            .ledger_writable = {},
+            .queue = {},
+            .passes = {}};
   }
 
   nvml::FakeLibrary library;

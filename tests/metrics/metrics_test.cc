@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "api/exposition_testing.h"
+#include "jobs/testing.h"
 #include "machine_inside.h"
 
 namespace divvy::api {
@@ -159,6 +160,30 @@ TEST(Metrics, ShowTheStatesOfHealthAndWhatOperatorsSaid) {
   EXPECT_EQ(scrape.value("divvy_gpu_health_state", {{"gpu", "0"}, {"state", "healthy"}}), 0);
   EXPECT_EQ(scrape.value("divvy_gpu_cordoned", {{"gpu", "1"}}), 1);
   EXPECT_EQ(scrape.value("divvy_gpu_draining", {{"gpu", "0"}}), 0);
+}
+
+TEST(Metrics, OfTheQueueDoNotGrowWithTheJobs) {
+  MachineInside machine(1);
+  MetricsSources sources = machine.sources();
+  jobs::testing::Desk desk;
+  sources.queue = [&desk] { return desk.queue().load(desk.now()); };
+  sources.passes = [] { return node::DurationCounts(); };
+  const MetricsRoutes routes(sources, {});
+  const auto submit = [&desk](int count) {
+    for (int i = 0; i < count; ++i) {
+      desk.submit(jobs::testing::spec(1000), "user" + std::to_string(i % 1000));
+    }
+  };
+  submit(1000);
+  const auto lines = [&] { return std::ranges::count(get(routes, "/metrics").body, '\n'); };
+  const auto with_a_thousand = lines();
+  submit(9000);
+  EXPECT_EQ(lines(), with_a_thousand);
+  const Scrape scrape(get(routes, "/metrics").body);
+  EXPECT_EQ(scrape.value("divvy_jobs", {{"state", "queued"}}), 10'000);
+  EXPECT_EQ(scrape.value("divvy_user_jobs", {{"user", "user7"}, {"state", "queued"}}), 10);
+  EXPECT_EQ(scrape.value("divvy_user_jobs", {{"user", "(others)"}, {"state", "queued"}}), 9'000);
+  EXPECT_FALSE(scrape.has("divvy_queue_quota_gpus"));
 }
 
 TEST(Metrics, AreMadeWithoutAskingTheDriver) {

@@ -74,9 +74,11 @@ class Prometheus : public Machine {
   [[nodiscard]] std::string scrape() const { return get(metrics_, "/metrics"); }
 
   // A scrape after the daemon has had every reason to say everything that it can say here: a
-  // tenant with a cap, and samples of which the second compares with the first.
+  // tenant with a cap, a queue with limits, a job, and samples of which the second compares with
+  // the first.
   std::string full_scrape() {
     grant(R"({"gpu":"0.25","cap":true,"name":"capped"})");
+    add_queue_and_job();
     std::string text;
     EXPECT_TRUE(eventually([&] {
       text = scrape();
@@ -85,8 +87,57 @@ class Prometheus : public Machine {
     return text;
   }
 
+  // A job that ran, in a queue that has every limit there is.
+  void add_queue_and_job() {
+    ASSERT_EQ(ask("PUT", "/v1/queues/research",
+                  R"({"gpu":"0.5","memory":"10GiB","jobs":5,"most_gpu":"1"})")
+                  .status,
+              200);
+    ASSERT_EQ(
+        ask("POST", "/v1/jobs", R"({"command":["true"],"queue":"research","gpu":"0.5"})").status,
+        201);
+    ASSERT_TRUE(eventually([&] {
+      return scrape().find(
+                 "divvy_queue_jobs_ended_total{queue=\"research\",result=\"succeeded\"} 1") !=
+             std::string::npos;
+    }));
+  }
+
   net::TcpAddress metrics_{"127.0.0.1", 0};
 };
+
+TEST_F(Prometheus, SeesJobsWaitRunAndEnd) {
+  add_queue_and_job();
+  ASSERT_EQ(ask("POST", "/v1/jobs",
+                R"({"command":["sleep","600"],"queue":"research","gpu":"0.75","name":"long"})")
+                .status,
+            201);
+  ASSERT_EQ(ask("POST", "/v1/jobs",
+                R"({"command":["true"],"queue":"research","gpu":"0.75","name":"next"})")
+                .status,
+            201);
+  std::string text;
+  ASSERT_TRUE(eventually([&] {
+    text = scrape();
+    return Scrape(text).value("divvy_jobs", {{"state", "running"}}) == 1;
+  })) << text;
+  const Scrape seen(text);
+  const std::map<std::string, std::string> research{{"queue", "research"}};
+  EXPECT_EQ(seen.value("divvy_queue_jobs", {{"queue", "research"}, {"state", "queued"}}), 1)
+      << text;
+  EXPECT_EQ(seen.value("divvy_queue_jobs", {{"queue", "default"}, {"state", "queued"}}), 0);
+  EXPECT_EQ(seen.value("divvy_queue_held_gpus", research), 0.75);
+  EXPECT_EQ(seen.value("divvy_queue_borrowed_gpus", research), 0.25);
+  EXPECT_EQ(seen.value("divvy_queue_quota_gpus", research), 0.5);
+  EXPECT_EQ(seen.value("divvy_queue_limit_gpus", research), 1);
+  EXPECT_GT(seen.value("divvy_queue_held_memory_bytes", research), 0);
+  EXPECT_EQ(seen.value("divvy_queue_wait_seconds_count", research), 2);
+  EXPECT_EQ(seen.value("divvy_jobs_ended_total", {{"result", "succeeded"}}), 1);
+  EXPECT_GT(seen.value("divvy_queue_pass_seconds_count"), 0);
+  const std::string user = seen.families.at("divvy_user_jobs").samples[0].labels.at("user");
+  EXPECT_EQ(seen.value("divvy_user_held_gpus", {{"user", user}}), 0.75);
+  EXPECT_EQ(seen.value("divvy_user_jobs_ended_total", {{"user", user}, {"result", "failed"}}), 0);
+}
 
 TEST_F(Prometheus, ScrapesTheDaemonAndAnswersEveryQueryAndLoadsTheRules) {
   grant(R"({"gpu":"0.25","name":"first"})");
@@ -119,7 +170,7 @@ TEST_F(Prometheus, ScrapesTheDaemonAndAnswersEveryQueryAndLoadsTheRules) {
   EXPECT_EQ(query("divvy_tenants"), "1");
   EXPECT_EQ(query("sum(divvy_gpus)"), "2");
 
-  for (const char* name : {"gpus.json", "tenants.json"}) {
+  for (const char* name : {"gpus.json", "queues.json", "tenants.json"}) {
     for (const std::string& text : queries_of(kSource / "deploy/grafana" / name)) {
       EXPECT_NE(get(server, "/api/v1/query", "query=" + url_encoded(text)), "") << text;
     }
