@@ -58,6 +58,15 @@ QueueSettings queue_settings_of(const config::DaemonConfig& config) {
   settings.queue.most_waiting = config.queue.max_waiting;
   settings.queue.most_waiting_of_user = config.queue.max_waiting_per_user;
   settings.queue.idle = {seconds(config.queue.idle_after), seconds(config.queue.idle_warning)};
+  const auto limit = [&seconds](Duration time) -> std::optional<model::Seconds> {
+    if (time == Duration(0)) return std::nullopt;
+    return std::max(seconds(time), model::Seconds(1));
+  };
+  settings.queue.time = {limit(config.queue.default_time_limit),
+                         limit(config.queue.max_time_limit)};
+  settings.retention = {.keep = seconds(config.queue.keep_finished),
+                        .most_jobs = config.queue.keep_finished_jobs,
+                        .most_logs = gib(config.queue.keep_logs_gib)};
   settings.address = config.api.address;
   settings.certificate = config.api.certificate;
   settings.key = config.api.key;

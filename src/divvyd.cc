@@ -52,7 +52,7 @@ void apply_settings(config::LiveConfig& settings, QueueHouse& queue) {
     const auto given =
         node::give_socket(net::api_socket(now.folders.run), now.socket.mode, now.socket.group);
     if (!given) log_error("socket keeps its rights", {{"reason", given.error().message}});
-    const Status changed = queue.change(queue_settings_of(now).queue);
+    const Status changed = queue.change(queue_settings_of(now));
     if (!changed) log_error("queue keeps its rules", {{"reason", changed.error().message}});
   });
 }

@@ -68,6 +68,8 @@ Result<std::unique_ptr<QueueHouse>> QueueHouse::create(node::Tenants& tenants, C
                                           .settings = house->settings_.queue}));
   house->dispatcher_ = std::move(dispatcher);
   house->dispatcher_->on_events([bell = &house->bell_] { bell->ring(); });
+  house->retention_ = std::make_unique<dispatch::Retention>(*house->database_, *house->runtime_,
+                                                            clock, house->settings_.retention);
   house->jobs_ = std::make_unique<api::JobRoutes>(api::JobRoutes::Parts{
       .dispatcher = *house->dispatcher_,
       .database = *house->database_,
@@ -76,7 +78,8 @@ Result<std::unique_ptr<QueueHouse>> QueueHouse::create(node::Tenants& tenants, C
       .folder_of = [&runtime = *house->runtime_](
                        const run::MemberKey& key) { return runtime.folder_of(key); },
       .clock = clock,
-      .bell = house->bell_});
+      .bell = house->bell_,
+      .kept_for = [retention = house->retention_.get()] { return retention->rules().keep; }});
   house->people_routes_ = std::make_unique<api::PeopleRoutes>(
       api::PeopleRoutes::Parts{*house->database_, *house->people_, clock});
   house->queues_ = std::make_unique<api::QueueRoutes>(
@@ -86,6 +89,7 @@ Result<std::unique_ptr<QueueHouse>> QueueHouse::create(node::Tenants& tenants, C
                               .configured = [home = house.get()] { return home->configured(); }});
   DIVVY_CHECK_OK(house->queues_->apply());
   DIVVY_CHECK_OK(house->serve_network());
+  house->retention_->begin();
   return house;
 }
 
@@ -100,11 +104,12 @@ jobs::Settings QueueHouse::configured() const {
   return settings_.queue;
 }
 
-Status QueueHouse::change(const jobs::Settings& queue) {
+Status QueueHouse::change(const QueueSettings& settings) {
   {
     const std::lock_guard lock(mutex_);
-    settings_.queue = queue;
+    settings_.queue = settings.queue;
   }
+  retention_->set_rules(settings.retention);
   return queues_->apply();
 }
 
@@ -116,8 +121,11 @@ void QueueHouse::renew_certificate() const {
 }
 
 void QueueHouse::tidy() const {
-  database_->later([now = clock_.wall_now()](store::Connection& connection) {
-    return store::forget_old(connection, now);
+  const WallTime now = clock_.wall_now();
+  const model::Seconds keep = retention_->rules().keep;
+  const auto since = keep > model::Seconds(0) ? std::optional(now - keep) : std::nullopt;
+  database_->later([now, since](store::Connection& connection) {
+    return store::forget_old(connection, now, since);
   });
 }
 

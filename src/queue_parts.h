@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "dispatch/dispatcher.h"
 #include "dispatch/node_machine.h"
+#include "dispatch/retention.h"
 #include "jobs/settings.h"
 #include "net/http.h"
 #include "node/tenants.h"
@@ -27,6 +28,7 @@ namespace divvy {
 struct QueueSettings {
   std::filesystem::path state;
   jobs::Settings queue;
+  dispatch::Retention::Rules retention;
   std::string address = "off";  // of the API for the network
   std::filesystem::path certificate;
   std::filesystem::path key;
@@ -55,7 +57,7 @@ class QueueHouse {
   [[nodiscard]] net::HttpResponse handle(const net::HttpRequest& request,
                                          const net::Caller& caller) const;
   // The rules of a configuration that was read again.
-  [[nodiscard]] Status change(const jobs::Settings& queue);
+  [[nodiscard]] Status change(const QueueSettings& settings);
   // The files of the certificate are read again; the old one stays where the new one is no good.
   void renew_certificate() const;
   // For the metrics; from any thread.
@@ -78,6 +80,7 @@ class QueueHouse {
   std::unique_ptr<api::People> people_;
   api::EventBell bell_;
   std::unique_ptr<dispatch::Dispatcher> dispatcher_;
+  std::unique_ptr<dispatch::Retention> retention_;
   std::unique_ptr<api::JobRoutes> jobs_;
   std::unique_ptr<api::PeopleRoutes> people_routes_;
   std::unique_ptr<api::QueueRoutes> queues_;

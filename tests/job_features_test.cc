@@ -45,6 +45,34 @@ TEST_F(JobFeatures, AnArrayRunsNoMoreTasksAtOnceThanItMay) {
   EXPECT_EQ(starts("task"), 4);
 }
 
+TEST_F(JobFeatures, AQueueGivesAndLimitsTheTime) {
+  const Outcome set =
+      divvy({"queue", "set", "research", "--default-time-limit", "10m", "--max-time-limit", "1h"});
+  ASSERT_EQ(set.status, 0) << set.err;
+  EXPECT_TRUE(has(divvy({"queue", "list", "-o", "wide"}).out, "MOST TIME"));
+  json::object quick = gated("quick");
+  quick["queue"] = "research";
+  const auto id = submit(quick);
+  EXPECT_EQ(job(id).at("spec").at("time_limit").as_string(), "10m");
+  const Outcome much =
+      divvy({"submit", "--queue", "research", "--gpu", "0.1", "--time-limit", "2h", "--", "true"});
+  EXPECT_NE(much.status, 0);
+  EXPECT_TRUE(has(much.err, "time_limit: 2h is more than the 1h that queue research allows"))
+      << much.err;
+  const Outcome longer = divvy({"update", std::to_string(id), "--time-limit", "61m"});
+  EXPECT_NE(longer.status, 0);
+  EXPECT_TRUE(has(longer.err, "1h1m is more than the 1h that queue research allows")) << longer.err;
+  EXPECT_EQ(divvy({"update", std::to_string(id), "--time-limit", "30m"}).status, 0);
+  EXPECT_EQ(job(id).at("spec").at("time_limit").as_string(), "30m");
+  // Over a restart, and in the queues below.
+  stop_daemon(SIGKILL);
+  start_daemon();
+  ASSERT_EQ(divvy({"queue", "set", "research/vision", "--gpu", "1"}).status, 0);
+  json::object below = gated("below");
+  below["queue"] = "research/vision";
+  EXPECT_EQ(job(submit(below)).at("spec").at("time_limit").as_string(), "10m");
+}
+
 TEST_F(JobFeatures, TasksOfAnArrayKnowTheirIndex) {
   const std::string base = (folder() / "index.").string();
   const auto first =

@@ -51,6 +51,28 @@ TEST_F(Jobs, ASliceLimitsTheMember) {
   EXPECT_GE(bytes, std::uint64_t{3} << 30);
 }
 
+TEST_F(Jobs, WhatAJobUsedIsKnownAfterItsEndAndAfterARestart) {
+  const auto id = submit({{"gpu", 0.3},
+                          {"gpu_memory", "4GiB"},
+                          {"command", {GPULOAD_PROGRAM, "alloc", "--chunk", "64MiB", "--exact"}}});
+  ASSERT_TRUE(becomes(id, "succeeded"));
+  stop_daemon(SIGKILL);
+  start_daemon();
+  const json::object used = job(id).at("accounting").as_object();
+  EXPECT_GT(used.at("cpuMilliseconds").to_number<std::int64_t>(), 0);
+  EXPECT_GT(used.at("ramPeakBytes").to_number<std::int64_t>(), 0);
+  EXPECT_GE(used.at("gpuMemoryPeakBytes").to_number<std::int64_t>(), std::int64_t{3} << 30);
+  EXPECT_LE(used.at("gpuMemoryPeakBytes").to_number<std::int64_t>(), std::int64_t{4} << 30);
+  EXPECT_GE(used.at("waitedMilliseconds").to_number<std::int64_t>(), 0);
+  EXPECT_GT(used.at("gpuHeldMilliseconds").to_number<std::int64_t>(), 0);
+  const std::string shown = divvy({"get", std::to_string(id)}).out;
+  EXPECT_TRUE(has(shown, "CPU time")) << shown;
+  EXPECT_TRUE(has(shown, "GPU memory")) << shown;
+  EXPECT_TRUE(has(divvy({"describe", std::to_string(id)}).out, ", RAM "));
+  EXPECT_TRUE(has(divvy({"list", "--all", "-o", "wide"}).out, "GPU MEMORY"));
+  EXPECT_TRUE(has(divvy({"usage", "--by", "job", "-o", "csv"}).out, "cpu_hours"));
+}
+
 TEST_F(Jobs, TheProgramSeesTheMemoryThatWasAskedOfAWholeGpuAndOfAPart) {
   const json::object info{{"gpu_memory", "10GiB"}, {"command", {GPULOAD_PROGRAM, "info"}}};
   json::object whole = info;

@@ -27,7 +27,29 @@ json::value milliseconds(const std::optional<WallTime>& time) {
 // Reasons have names of programs and of GPUs in them; JSON is UTF-8.
 std::string safe(std::string_view text) { return escape_for_terminal(text); }
 
-json::object member_document(const model::JobMember& member) {
+template <typename T>
+json::value bytes_or_null(const std::optional<T>& bytes) {
+  return bytes ? json::value(bytes->count()) : json::value(nullptr);
+}
+json::value milliseconds(const std::optional<Duration>& time) {
+  if (!time) return nullptr;
+  return std::chrono::floor<std::chrono::milliseconds>(*time).count();
+}
+
+// What somebody used is shown to those who may look inside.
+json::object end_document(const model::MemberEnd& end, JobDetail detail) {
+  json::object document{{"unixMilliseconds", milliseconds(end.at)},
+                        {"exitCode", end.exit_code},
+                        {"signal", end.signal},
+                        {"reason", safe(end.reason)}};
+  if (detail == JobDetail::kOutside) return document;
+  document["cpuMilliseconds"] = milliseconds(end.use.cpu);
+  document["ramPeakBytes"] = bytes_or_null(end.use.ram_peak);
+  document["gpuMemoryPeakBytes"] = bytes_or_null(end.use.gpu_memory_peak);
+  return document;
+}
+
+json::object member_document(const model::JobMember& member, JobDetail detail) {
   json::array slices;
   for (const model::Slice& slice : member.slices) {
     slices.push_back(json::object{{"gpu", slice.gpu().str()},
@@ -39,19 +61,37 @@ json::object member_document(const model::JobMember& member) {
                         {"node", safe(member.node)},
                         {"slices", std::move(slices)},
                         {"end", nullptr}};
-  if (member.end) {
-    document["end"] = json::object{{"unixMilliseconds", milliseconds(member.end->at)},
-                                   {"exitCode", member.end->exit_code},
-                                   {"signal", member.end->signal},
-                                   {"reason", safe(member.end->reason)}};
-  }
+  if (member.end) document["end"] = end_document(*member.end, detail);
   return document;
 }
 
-json::array member_documents(const std::vector<model::JobMember>& members) {
+json::array member_documents(const std::vector<model::JobMember>& members, JobDetail detail) {
   json::array list;
-  for (const model::JobMember& member : members) list.push_back(member_document(member));
+  for (const model::JobMember& member : members) list.push_back(member_document(member, detail));
   return list;
+}
+
+// How long its members ran, all attempts together.
+Duration time_run(const Job& job, WallTime now) {
+  Duration sum{0};
+  bool runs = false;
+  WallTime since{};
+  for (const model::JobStep& step : job.history) {
+    if (step.state == model::JobState::kRunning && !runs) {
+      runs = true;
+      since = step.at;
+    }
+    if (!runs || model::is_active(step.state)) continue;
+    runs = false;
+    sum += step.at - since;
+  }
+  if (runs) sum += now - since;
+  return std::max(sum, Duration(0));
+}
+
+template <typename T>
+void keep_largest(std::optional<T>& most, const std::optional<T>& value) {
+  if (value) most = std::max(most.value_or(*value), *value);
 }
 
 Result<std::optional<JobId>> job_in(Query& query, std::string_view name) {
@@ -224,7 +264,7 @@ json::object job_document(const Job& job, JobDetail detail) {
       {"notBeforeUnixMilliseconds", milliseconds(job.not_before)},
       {"attempt", job.attempt},
       {"failures", job.failures},
-      {"running", member_documents(job.members)}};
+      {"running", member_documents(job.members, detail)}};
   if (detail == JobDetail::kOutside) return document;
   json::array history;
   for (const model::JobStep& step : job.history) {
@@ -238,7 +278,35 @@ json::object job_document(const Job& job, JobDetail detail) {
 }
 
 json::object attempt_document(const store::JobAttempt& attempt) {
-  return {{"attempt", attempt.attempt}, {"members", member_documents(attempt.members)}};
+  return {{"attempt", attempt.attempt},
+          {"startedUnixMilliseconds", milliseconds(attempt.started)},
+          {"members", member_documents(attempt.members, JobDetail::kInside)}};
+}
+
+json::object accounting_document(const Job& job, const std::vector<store::JobAttempt>& attempts,
+                                 const store::UsageSum& usage, WallTime now) {
+  model::MemberUse all;
+  for (const store::JobAttempt& attempt : attempts) {
+    for (const model::JobMember& member : attempt.members) {
+      if (!member.end) continue;
+      const model::MemberUse& one = member.end->use;
+      if (one.cpu) all.cpu = all.cpu.value_or(Duration(0)) + *one.cpu;
+      keep_largest(all.ram_peak, one.ram_peak);
+      keep_largest(all.gpu_memory_peak, one.gpu_memory_peak);
+    }
+  }
+  const auto first =
+      std::ranges::find(job.history, model::JobState::kRunning, &model::JobStep::state);
+  std::optional<Duration> waited;
+  if (first != job.history.end()) waited = std::max(first->at - job.submitted, Duration(0));
+  // Thousandths of a GPU for a second are a GPU for a millisecond.
+  return {{"waitedMilliseconds", milliseconds(waited)},
+          {"ranMilliseconds", milliseconds(std::optional(time_run(job, now)))},
+          {"gpuHeldMilliseconds", usage.held},
+          {"gpuUsedMilliseconds", usage.used},
+          {"gpuMemoryPeakBytes", bytes_or_null(all.gpu_memory_peak)},
+          {"cpuMilliseconds", milliseconds(all.cpu)},
+          {"ramPeakBytes", bytes_or_null(all.ram_peak)}};
 }
 
 json::object stored_event_document(const store::EventRow& event) {
@@ -275,15 +343,19 @@ json::object usage_document(const store::UsageSum& sum) {
           {"jobs", sum.jobs},
           {"heldShareThousandthSeconds", sum.held},
           {"usedShareThousandthSeconds", sum.used},
-          {"memoryMebibyteSeconds", sum.memory}};
+          {"memoryMebibyteSeconds", sum.memory},
+          {"cpuMilliseconds", sum.cpu}};
 }
 
 std::string usage_csv(store::UsageBy by, const std::vector<store::UsageSum>& sums) {
-  std::string text = fmt::format("{},jobs,gpu_hours_held,gpu_hours_used,memory_gib_hours\n",
-                                 kUsageBy[static_cast<std::size_t>(by)]);
+  std::string text =
+      fmt::format("{},jobs,gpu_hours_held,gpu_hours_used,memory_gib_hours,cpu_hours\n",
+                  kUsageBy[static_cast<std::size_t>(by)]);
   for (const store::UsageSum& sum : sums) {
-    text += fmt::format("{},{},{},{},{:.3f}\n", csv_cell(sum.name), sum.jobs, gpu_hours(sum.held),
-                        gpu_hours(sum.used), static_cast<double>(sum.memory) / 1024.0 / 3600.0);
+    text += fmt::format("{},{},{},{},{:.3f},{:.3f}\n", csv_cell(sum.name), sum.jobs,
+                        gpu_hours(sum.held), gpu_hours(sum.used),
+                        static_cast<double>(sum.memory) / 1024.0 / 3600.0,
+                        static_cast<double>(sum.cpu) / 3'600'000.0);
   }
   return text;
 }

@@ -45,6 +45,10 @@ enum class JobDetail { kOutside, kInside };
 [[nodiscard]] boost::json::object job_document(const model::Job& job, JobDetail detail);
 
 [[nodiscard]] boost::json::object attempt_document(const store::JobAttempt& attempt);
+// What all its attempts waited, held and used together; of one that runs: so far.
+[[nodiscard]] boost::json::object accounting_document(
+    const model::Job& job, const std::vector<store::JobAttempt>& attempts,
+    const store::UsageSum& usage, WallTime now);
 [[nodiscard]] boost::json::object stored_event_document(const store::EventRow& event);
 [[nodiscard]] boost::json::object person_document(const model::Person& person);
 [[nodiscard]] boost::json::object token_document(const store::TokenRecord& token);

@@ -118,14 +118,64 @@ TEST(JobDocuments, ReadsWhichEventsAndWhichUsage) {
 }
 
 TEST(JobDocuments, UsageIsATableInGpuHours) {
-  EXPECT_EQ(
-      usage_csv(
-          store::UsageBy::kUser,
-          {{.name = "ada", .held = 3'600'000, .used = 1'800'000, .memory = 3'686'400, .jobs = 2},
-           {.name = "=cmd()", .held = 1'800, .used = 0, .memory = 0, .jobs = 1}}),
-      "user,jobs,gpu_hours_held,gpu_hours_used,memory_gib_hours\n"
-      "ada,2,1.000,0.500,1.000\n"
-      "\"'=cmd()\",1,0.001,0.000,0.000\n");
+  EXPECT_EQ(usage_csv(store::UsageBy::kUser,
+                      {{.name = "ada",
+                        .held = 3'600'000,
+                        .used = 1'800'000,
+                        .memory = 3'686'400,
+                        .jobs = 2,
+                        .cpu = 7'200'000},
+                       {.name = "=cmd()", .held = 1'800, .used = 0, .memory = 0, .jobs = 1}}),
+            "user,jobs,gpu_hours_held,gpu_hours_used,memory_gib_hours,cpu_hours\n"
+            "ada,2,1.000,0.500,1.000,2.000\n"
+            "\"'=cmd()\",1,0.001,0.000,0.000,0.000\n");
+}
+
+TEST(JobDocuments, AccountsForAllAttemptsTogether) {
+  model::Job job(JobId(7), "ada", parse_job_request(R"({"gpu":1,"command":["a"]})").value(),
+                 at_second(10));
+  const auto step = [&job](std::int64_t second, model::JobState state) {
+    job.history.push_back({at_second(second), state, ""});
+  };
+  step(10, model::JobState::kQueued);
+  step(14, model::JobState::kStarting);
+  step(15, model::JobState::kRunning);
+  step(18, model::JobState::kRunning);  // its priority was changed
+  step(20, model::JobState::kStopping);
+  step(21, model::JobState::kQueued);
+  step(40, model::JobState::kRunning);
+  const auto member = [](std::uint32_t rank, std::int64_t cpu_s, Bytes ram) {
+    model::JobMember one;
+    one.rank = rank;
+    one.end = model::MemberEnd{
+        at_second(50), 0, 0, "", {std::chrono::seconds(cpu_s), ram, gib(rank + 1)}};
+    return one;
+  };
+  model::JobMember lives;
+  const std::vector<store::JobAttempt> attempts{{1, {member(0, 3, gib(2)), member(1, 4, gib(1))}},
+                                                {2, {lives}}};
+  const store::UsageSum usage{"7", 5'000, 2'500, 0, 1};
+  const json::object document = accounting_document(job, attempts, usage, at_second(43));
+  EXPECT_EQ(document.at("waitedMilliseconds"), 5'000);
+  EXPECT_EQ(document.at("ranMilliseconds"), 6'000 + 3'000);
+  EXPECT_EQ(document.at("cpuMilliseconds"), 7'000);
+  EXPECT_EQ(document.at("ramPeakBytes"), gib(2).count());
+  EXPECT_EQ(document.at("gpuMemoryPeakBytes"), gib(2).count());
+  EXPECT_EQ(document.at("gpuHeldMilliseconds"), 5'000);
+  EXPECT_EQ(document.at("gpuUsedMilliseconds"), 2'500);
+}
+
+TEST(JobDocuments, WhatAMemberUsedIsForThoseWhoMayLookInside) {
+  model::Job job(JobId(7), "ada", parse_job_request(R"({"gpu":1,"command":["a"]})").value(), {});
+  model::JobMember member;
+  member.end = model::MemberEnd{at_second(1), 0, 0, "", {std::chrono::seconds(2), {}, {}}};
+  job.members = {member};
+  const auto end = [&job](JobDetail detail) {
+    return job_document(job, detail).at("running").at(0).at("end").as_object();
+  };
+  EXPECT_EQ(end(JobDetail::kInside).at("cpuMilliseconds"), 2'000);
+  EXPECT_TRUE(end(JobDetail::kInside).at("ramPeakBytes").is_null());
+  EXPECT_FALSE(end(JobDetail::kOutside).contains("cpuMilliseconds"));
 }
 
 TEST(JobDocuments, ATokenShowsNothingThatLetsAnybodyIn) {

@@ -11,6 +11,7 @@
 #include "api/json_fields.h"
 #include "api/query.h"
 #include "base/text.h"
+#include "model/seconds.h"
 #include "store/token_secret.h"
 
 namespace divvy::api {
@@ -132,8 +133,26 @@ Result<model::Job> JobRoutes::find(model::JobId id) const {
     return store::JobTable(connection).find(id);
   }));
   if (kept) return *std::move(kept);
+  DIVVY_TRY(next, parts_.database.read([&](store::Connection& connection) {
+    return store::JobTable(connection).next_id();
+  }));
+  if (id.value() > 0 && id < next) return err(removed(id));
   return err(ErrorCode::kNotFound, "there is no job {}; `divvy list --all` shows those there are",
              id);
+}
+
+// Numbers are given in order, so there was one.
+Error JobRoutes::removed(model::JobId id) const {
+  const model::Seconds keep = parts_.kept_for();
+  if (keep == model::Seconds(0)) {
+    return {ErrorCode::kNotFound,
+            fmt::format("job {} was removed after its end (divvy prune, queue.keep_finished_jobs)",
+                        id)};
+  }
+  return {ErrorCode::kNotFound,
+          fmt::format("job {} was removed after its end: jobs that have ended are kept for {} "
+                      "(queue.keep_finished), or until `divvy prune`",
+                      id, model::seconds_text(keep))};
 }
 
 JobRoutes::Answer JobRoutes::submit(const net::HttpRequest& request,
@@ -185,7 +204,23 @@ JobRoutes::Answer JobRoutes::get(const model::Job& job, const model::Person& who
   }
   const auto idle = parts_.dispatcher.idle_left(job.id);
   document["idleLeftSeconds"] = idle ? json::value(idle->count()) : json::value(nullptr);
+  document["accounting"] = nullptr;
+  if (job.attempt > 0 && may(who, Action::kLook, &job)) {
+    DIVVY_TRY(used, accounting(job));
+    document["accounting"] = std::move(used);
+  }
   return answer(200, document);
+}
+
+Result<json::object> JobRoutes::accounting(const model::Job& job) const {
+  return parts_.database.read([&](store::Connection& connection) -> Result<json::object> {
+    DIVVY_TRY(attempts, store::JobTable(connection).attempts(job.id));
+    store::UsageFilter filter;
+    filter.job = job.id;
+    DIVVY_TRY(sums, store::UsageTable(connection).report(store::UsageBy::kJob, filter));
+    const store::UsageSum usage = sums.empty() ? store::UsageSum() : sums.front();
+    return accounting_document(job, attempts, usage, parts_.clock.wall_now());
+  });
 }
 
 JobRoutes::Answer JobRoutes::explain(const model::Job& job) const {

@@ -17,6 +17,8 @@
 // from many threads at once.
 #pragma once
 
+#include <boost/json/fwd.hpp>
+#include <filesystem>
 #include <functional>
 #include <string>
 
@@ -41,6 +43,8 @@ class JobRoutes {
     std::function<std::filesystem::path(const run::MemberKey&)> folder_of;
     const Clock& clock;
     EventBell& bell;
+    // How long ended jobs are kept; 0: until somebody prunes them.
+    std::function<model::Seconds()> kept_for;
   };
   // What `parts` refers to outlives it.
   explicit JobRoutes(Parts parts) : parts_(std::move(parts)) {}
@@ -59,7 +63,12 @@ class JobRoutes {
   [[nodiscard]] Answer list(const std::string& query, const model::Person& who) const;
   [[nodiscard]] Answer get(const model::Job& job, const model::Person& who) const;
   [[nodiscard]] Answer explain(const model::Job& job) const;
+  // Why there is no job of a number that was given.
+  [[nodiscard]] Error removed(model::JobId id) const;
+  // Whether an attempt that has ended left output, which is kept only so long.
+  [[nodiscard]] bool has_output(const model::Job& job, std::uint32_t attempt) const;
   [[nodiscard]] Answer attempts(const model::Job& job) const;
+  [[nodiscard]] Result<boost::json::object> accounting(const model::Job& job) const;
   [[nodiscard]] Answer members(const model::Job& job) const;
   [[nodiscard]] Answer logs(const model::Job& job, const std::string& query) const;
   [[nodiscard]] Answer prune(const std::string& body, const model::Person& who) const;

@@ -60,10 +60,24 @@ Result<LogQuery> parse_log_query(const std::string& text, const model::Job& job)
 
 }  // namespace
 
+bool JobRoutes::has_output(const model::Job& job, std::uint32_t attempt) const {
+  if (attempt != job.attempt || job.members.empty()) return true;  // Nobody knows
+  return std::ranges::any_of(job.members, [&](const model::JobMember& member) {
+    std::error_code code;
+    return std::filesystem::is_directory(parts_.folder_of({job.id, attempt, member.rank}), code);
+  });
+}
+
 // Sends the output of one attempt, and of the next ones when somebody follows: a job that is
 // started again goes on in the same stream.
 JobRoutes::Answer JobRoutes::logs(const model::Job& job, const std::string& query) const {
   DIVVY_TRY(wanted, parse_log_query(query, job));
+  const std::uint32_t first = wanted.attempt.value_or(job.attempt);
+  if (model::is_finished(job.state) && first > 0 && !has_output(job, first)) {
+    return err(ErrorCode::kNotFound,
+               "the output of job {} was removed: only so much is kept (queue.keep_logs_gib)",
+               job.id);
+  }
   net::HttpResponse response;
   response.content_type = "text/plain; charset=utf-8";
   response.stream = [this, id = job.id, wanted = wanted](net::HttpStream& stream) {

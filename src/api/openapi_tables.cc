@@ -76,9 +76,20 @@ constexpr FieldRow kSlice[] = {
     {"memoryLimitBytes", "integer", ""}};
 constexpr FieldRow kEnd[] = {
     {"unixMilliseconds", "integer", ""}, {"exitCode", "integer", ""}, {"signal", "integer", ""},
-    {"reason", "text", ""}};
+    {"reason", "text", ""},
+    {"cpuMilliseconds", "integer?-", "For its owner and admins, as far as it is known"},
+    {"ramPeakBytes", "integer?-", ""},
+    {"gpuMemoryPeakBytes", "integer?-", "On that of its GPUs on which it was the most"}};
 constexpr FieldRow kMember[] = {
     {"rank", "integer", ""}, {"node", "text", ""}, {"slices", "[Slice]", ""}, {"end", "End?", ""}};
+constexpr FieldRow kAccounting[] = {
+    {"waitedMilliseconds", "integer?", "From the submission to the first start"},
+    {"ranMilliseconds", "integer", "All attempts together"},
+    {"gpuHeldMilliseconds", "integer", "One GPU for a millisecond, or a part of one for longer"},
+    {"gpuUsedMilliseconds", "integer", "Likewise, in which it did something"},
+    {"gpuMemoryPeakBytes", "integer?", "Of the member that had the most on one GPU"},
+    {"cpuMilliseconds", "integer?", "Of members that have ended"},
+    {"ramPeakBytes", "integer?", "Of the member that had the most"}};
 constexpr FieldRow kWait[] = {
     {"kind", "<nothing,suspended,dependency,back-off,array,quota,room,reservation,full,never,next>", ""},
     {"text", "text", ""}, {"place", "integer?", "In line, from 1"},
@@ -97,14 +108,17 @@ constexpr FieldRow kJob[] = {
     {"running", "[Member]", "Of the present or last attempt"},
     {"history", "[Step]-", "For its owner and admins"},
     {"spec", "JobSpec-", "For its owner and admins"},
-    {"waits", "Wait?-", ""}, {"idleLeftSeconds", "integer?-", "Until it is ended for not using its GPU"}};
+    {"waits", "Wait?-", ""}, {"idleLeftSeconds", "integer?-", "Until it is ended for not using its GPU"},
+    {"accounting", "Accounting?-", "For its owner and admins, where one job is asked for"}};
 constexpr FieldRow kJobList[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Job]", ""},
     {"next", "integer?-", "`after` of the next page"}, {"dryRun", "boolean-", ""}};
 constexpr FieldRow kExplanation[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"job", "id", ""}, {"state", "state", ""},
     {"waits", "Wait", ""}, {"details", "text", ""}};
-constexpr FieldRow kAttempt[] = {{"attempt", "integer", ""}, {"members", "[Member]", ""}};
+constexpr FieldRow kAttempt[] = {
+    {"attempt", "integer", ""}, {"startedUnixMilliseconds", "integer?", ""},
+    {"members", "[Member]", ""}};
 constexpr FieldRow kAttemptList[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Attempt]", ""}};
 constexpr FieldRow kPlace[] = {
@@ -143,6 +157,8 @@ constexpr FieldRow kQueueRequest[] = {
     {"jobs", "count?-", ""}, {"borrow", "boolean?-", ""}, {"most_gpu", "share?-", ""},
     {"weight", "count?-", ""}, {"user_gpu", "share?-", "Of one user in it"},
     {"user_memory", "bytes?-", ""}, {"user_jobs", "count?-", ""},
+    {"default_time_limit", "seconds?-", "Of a job that names none"},
+    {"max_time_limit", "seconds?-", "Also in the queues below"},
     {"idle_after", "seconds?-", ""}, {"idle_warning", "seconds?-", ""}};
 constexpr FieldRow kQuotaRequest[] = {
     {"gpu", "share?-", ""}, {"memory", "bytes?-", ""}, {"jobs", "count?-", ""},
@@ -151,7 +167,9 @@ constexpr FieldRow kQuota[] = {
     {"gpu", "text?", ""}, {"memoryBytes", "integer?", ""}, {"jobs", "integer?", ""}};
 constexpr FieldRow kQueue[] = {
     {"path", "text", ""}, {"quota", "Quota", ""}, {"mayBorrow", "boolean", ""},
-    {"mostGpu", "text?", ""}, {"weight", "integer", ""}, {"held", "Quota", ""},
+    {"mostGpu", "text?", ""}, {"weight", "integer", ""},
+    {"defaultTimeLimitSeconds", "integer?", "With what it has from the queues above"},
+    {"maxTimeLimitSeconds", "integer?", ""}, {"held", "Quota", ""},
     {"borrowedGpu", "text", ""}, {"waiting", "integer", ""}, {"usedGpuHours", "number", "Decayed"},
     {"score", "number", "The lower goes first"}};
 constexpr FieldRow kQueueList[] = {
@@ -163,7 +181,8 @@ constexpr FieldRow kRemoved[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"name", "text", ""}, {"removed", "boolean", ""}};
 constexpr FieldRow kUsage[] = {
     {"name", "text", ""}, {"jobs", "integer", ""}, {"heldShareThousandthSeconds", "integer", ""},
-    {"usedShareThousandthSeconds", "integer", ""}, {"memoryMebibyteSeconds", "integer", ""}};
+    {"usedShareThousandthSeconds", "integer", ""}, {"memoryMebibyteSeconds", "integer", ""},
+    {"cpuMilliseconds", "integer", "Of members that have ended"}};
 constexpr FieldRow kUsageReport[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Usage]", ""}};
 constexpr FieldRow kBackupRequest[] = {{"to", "text", "A file on the machine, by its whole path"}};
@@ -188,7 +207,7 @@ constexpr SchemaRow kSchemas[] = {
     {"Retry", "", kRetry, true}, {"Near", "", kNear, true}, {"Spread", "", kSpread, true}, {"Where", "", kWhere, true},
     {"JobSpec", "What is submitted; the job file has the same fields", kJobSpec, true},
     {"JobChange", "What can be changed after the submit", kJobChange, true},
-    {"Step", "", kStep}, {"Slice", "", kSlice}, {"End", "", kEnd}, {"Member", "", kMember},
+    {"Step", "", kStep}, {"Slice", "", kSlice}, {"End", "", kEnd}, {"Accounting", "", kAccounting}, {"Member", "", kMember},
     {"Wait", "Why it waits", kWait}, {"Job", "", kJob}, {"JobList", "", kJobList},
     {"Explanation", "", kExplanation}, {"Attempt", "", kAttempt}, {"AttemptList", "", kAttemptList},
     {"Place", "", kPlace}, {"MemberList", "", kMemberList}, {"PruneRequest", "", kPruneRequest, true},

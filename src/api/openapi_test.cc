@@ -128,9 +128,9 @@ TEST_F(OpenApi, PeopleTokensUsageAndSettingsAreAsDescribed) {
                                                                      .disabled = false}))),
             Problems{});
   EXPECT_EQ(answer("/v1/usage", list("UsageReport", usage_document({}))), Problems{});
-  EXPECT_EQ(
-      answer("/v1/jobs/7/attempts", list("AttemptList", attempt_document({1, full_job().members}))),
-      Problems{});
+  EXPECT_EQ(answer("/v1/jobs/7/attempts",
+                   list("AttemptList", attempt_document({1, full_job().members, {}}))),
+            Problems{});
   const std::string queue = write_queue_settings({});
   EXPECT_EQ(check({.method = "PUT",
                    .path = "/v1/queues/research/vision",

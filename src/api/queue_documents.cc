@@ -19,6 +19,10 @@ json::value number_or_null(const std::optional<std::uint32_t>& value) {
   return value ? json::value(*value) : json::value(nullptr);
 }
 
+json::value time_or_null(const std::optional<model::Seconds>& value) {
+  return value ? json::value(model::seconds_text(*value)) : json::value(nullptr);
+}
+
 Result<jobs::Quota> read_quota(JsonFields& fields, const std::string& before) {
   jobs::Quota quota;
   DIVVY_TRY(share, fields.share(before + "gpu"));
@@ -56,6 +60,8 @@ std::string write_queue_settings(const jobs::QueueSettings& settings) {
   document["borrow"] = settings.may_borrow;
   document["most_gpu"] = text_or_null(settings.most_share);
   document["weight"] = settings.weight;
+  document["default_time_limit"] = time_or_null(settings.time.usual);
+  document["max_time_limit"] = time_or_null(settings.time.most);
   document["idle_after"] =
       settings.idle ? json::value(model::seconds_text(settings.idle->after)) : json::value(nullptr);
   document["idle_warning"] = settings.idle
@@ -79,6 +85,9 @@ Result<jobs::QueueSettings> read_queue_settings(std::string path, std::string_vi
   settings.most_share = most;
   DIVVY_TRY(weight, fields.number("weight"));
   settings.weight = weight.value_or(1);
+  DIVVY_TRY(usual, fields.seconds("default_time_limit"));
+  DIVVY_TRY(longest, fields.seconds("max_time_limit"));
+  settings.time = {usual, longest};
   DIVVY_TRY(after, fields.seconds("idle_after"));
   DIVVY_TRY(warning, fields.seconds("idle_warning"));
   if (warning && !after) {

@@ -2,7 +2,8 @@
 // store keeps. Fields are added, never renamed or taken away. Pure, callable from any thread.
 //
 //   {"gpu": 4, "memory": "320GiB", "jobs": 20, "borrow": true, "most_gpu": 8, "weight": 2,
-//    "user_gpu": 2, "user_memory": null, "user_jobs": 5, "idle_after": "1h", "idle_warning": "10m"}
+//    "user_gpu": 2, "user_memory": null, "user_jobs": 5, "default_time_limit": "10m",
+//    "max_time_limit": "1d", "idle_after": "1h", "idle_warning": "10m"}
 #pragma once
 
 #include <string>

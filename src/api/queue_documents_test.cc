@@ -13,6 +13,7 @@ jobs::QueueSettings research() {
   settings.may_borrow = false;
   settings.most_share = Share(8000);
   settings.weight = 3;
+  settings.time = {model::Seconds(600), model::Seconds(3600)};
   settings.idle = jobs::IdlePolicy{model::Seconds(3600), model::Seconds(600)};
   return settings;
 }

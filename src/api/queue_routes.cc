@@ -36,6 +36,10 @@ json::value maybe(const std::optional<Share>& share) {
   return share ? json::value(to_string(*share)) : json::value(nullptr);
 }
 
+json::value maybe(const std::optional<model::Seconds>& time) {
+  return time ? json::value(time->count()) : json::value(nullptr);
+}
+
 json::object quota_document(const jobs::Quota& quota) {
   return {{"gpu", maybe(quota.share)},
           {"memoryBytes", quota.memory ? json::value(quota.memory->count()) : json::value()},
@@ -54,6 +58,8 @@ json::object queue_report_document(const jobs::QueueReport& queue) {
           {"mayBorrow", queue.may_borrow},
           {"mostGpu", maybe(queue.most_share)},
           {"weight", queue.weight},
+          {"defaultTimeLimitSeconds", maybe(queue.time.usual)},
+          {"maxTimeLimitSeconds", maybe(queue.time.most)},
           {"held", held_document(queue.held)},
           {"borrowedGpu", to_string(Share(static_cast<std::uint32_t>(queue.borrowed)))},
           {"waiting", queue.waiting},

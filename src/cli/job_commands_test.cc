@@ -128,6 +128,25 @@ TEST_F(JobCommands, GetOfAWaitingJobTellsPlaceReasonAndTime) {
             "  starts     in about 5m00s (at 2026-11-15T12:05:00Z)\n");
 }
 
+TEST_F(JobCommands, GetTellsWhatAJobUsed) {
+  daemon_.on("GET /v1/jobs/17", R"({"id":17,"name":"train","state":"succeeded","owner":"ada",
+      "queue":"research","shareThousandths":300,"members":1,"class":"batch","running":[],
+      "accounting":{"waitedMilliseconds":1500,"ranMilliseconds":90000,"gpuHeldMilliseconds":27000,
+      "gpuUsedMilliseconds":9000,"gpuMemoryPeakBytes":3221225472,"cpuMilliseconds":61000,
+      "ramPeakBytes":67108864}})");
+  EXPECT_EQ(divvy({"get", "17"}).out,
+            "Job 17 train: succeeded\n"
+            "  user       ada\n"
+            "  queue      research\n"
+            "  GPU        0.3\n"
+            "  waited     1.5s\n"
+            "  ran        1m30s\n"
+            "  GPU time   27s held, 9.0s used\n"
+            "  GPU memory 3.0 GiB at most\n"
+            "  CPU time   1m01s\n"
+            "  RAM        64.0 MiB at most\n");
+}
+
 TEST_F(JobCommands, GetNamesTheGpusOfAJobByTheirIndex) {
   daemon_.on("GET /v1/jobs/17", job_in("running"));
   EXPECT_TRUE(contains(divvy({"get", "17"}).out, "  where      GPU-00000000 on box\n"));

@@ -122,6 +122,80 @@ void add_wait(Lines& lines, const Answer& waits, WallTime now) {
   }
 }
 
+std::string bytes_text(const Answer& bytes) {
+  const auto number = bytes.number();
+  return number ? humanize(Bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(*number, 0))))
+                : "";
+}
+
+// "0.8s", "1m30s"
+std::string time_text(const Answer& milliseconds) {
+  const auto number = milliseconds.number();
+  if (!number) return "";
+  if (*number < 10'000) return fmt::format("{:.1f}s", static_cast<double>(*number) / 1000);
+  return span_text(*number / 1000);
+}
+
+// "; ran 1m30s until 2026-11-16T..., CPU 1m20s, RAM 2GiB, GPU memory 9GiB"
+std::string attempt_use_text(const Answer& attempt, const Answer& end) {
+  std::string text;
+  const auto add = [&text](const char* name, const std::string& value) {
+    if (!value.empty()) text += fmt::format("{}{} {}", text.empty() ? "; " : ", ", name, value);
+  };
+  const auto started = attempt["startedUnixMilliseconds"].number();
+  const auto ended = end["unixMilliseconds"].number();
+  if (started && ended) {
+    add("ran", span_text(std::max<std::int64_t>(0, *ended - *started) / 1000) + " until " +
+                   moment_text(end["unixMilliseconds"]));
+  }
+  add("CPU", time_text(end["cpuMilliseconds"]));
+  add("RAM", bytes_text(end["ramPeakBytes"]));
+  add("GPU memory", bytes_text(end["gpuMemoryPeakBytes"]));
+  return text;
+}
+
+void add_accounting(Lines& lines, const Answer& used) {
+  if (used.empty()) return;
+  lines.add("waited", time_text(used["waitedMilliseconds"]));
+  lines.add("ran", time_text(used["ranMilliseconds"]));
+  if (used["gpuHeldMilliseconds"].number().value_or(0) > 0) {
+    lines.add("GPU time", fmt::format("{} held, {} used", time_text(used["gpuHeldMilliseconds"]),
+                                      time_text(used["gpuUsedMilliseconds"])));
+  }
+  const auto peak = [&lines](const char* name, const std::string& text) {
+    lines.add(name, text.empty() ? "" : text + " at most");
+  };
+  peak("GPU memory", bytes_text(used["gpuMemoryPeakBytes"]));
+  lines.add("CPU time", time_text(used["cpuMilliseconds"]));
+  peak("RAM", bytes_text(used["ramPeakBytes"]));
+}
+
+// Of the members of its last attempt: the sum, or the largest.
+std::optional<std::int64_t> used_by_members(const Answer& job, const char* field, bool sum) {
+  std::optional<std::int64_t> result;
+  for (const Answer& member : job["running"].items()) {
+    const auto one = member["end"][field].number();
+    if (!one) continue;
+    result = !result ? *one : sum ? *result + *one : std::max(*result, *one);
+  }
+  return result;
+}
+
+ListColumn used_column(const char* header, const char* field, bool sum) {
+  const auto number = [field, sum](const Answer& job) { return used_by_members(job, field, sum); };
+  return {.header = header,
+          .cell =
+              [number, sum](const Answer& job) {
+                const auto value = number(job);
+                if (!value) return Cell("");
+                return Cell(sum ? span_text(*value / 1000)
+                                : humanize(Bytes(static_cast<std::uint64_t>(*value))));
+              },
+          .align = Align::kRight,
+          .wide = true,
+          .number = number};
+}
+
 }  // namespace
 
 Color color_of_state(std::string_view state) {
@@ -209,6 +283,9 @@ ListView job_list_view(WallTime now, const GpuIndices& gpus) {
       number_column("PRIORITY", "priority", true),
       number_column("ATTEMPT", "attempt", true),
       number_column("ARRAY", "array", true),
+      used_column("CPU", "cpuMilliseconds", true),
+      used_column("RAM", "ramPeakBytes", false),
+      used_column("GPU MEMORY", "gpuMemoryPeakBytes", false),
       {.header = "WHERE",
        .cell = [gpus](const Answer& job) { return Cell(places_text(job, gpus)); },
        .wide = true},
@@ -238,6 +315,7 @@ std::string job_summary(const Answer& job, const GpuIndices& gpus, WallTime now,
       lines.add(fmt::format("rank {}", member["rank"].text()), end_text(member["end"]));
     }
   }
+  add_accounting(lines, job["accounting"]);
   add_wait(lines, job["waits"], now);
   if (const auto idle = job["idleLeftSeconds"].number()) {
     lines.add("idle", "does not use its GPU; ended in " + span_text(*idle));
@@ -290,8 +368,9 @@ std::string job_description(const Answer& job, const Answer& attempts, const Gpu
                  gpu_name(slice["gpu"].text(), gpus);
       }
       const std::string end = end_text(member["end"]);
-      text += fmt::format("  {}, rank {}: {}{}\n", attempt["attempt"].text(), member["rank"].text(),
-                          where, end.empty() ? "" : "; " + end);
+      text += fmt::format("  {}, rank {}: {}{}{}\n", attempt["attempt"].text(),
+                          member["rank"].text(), where, end.empty() ? "" : "; " + end,
+                          attempt_use_text(attempt, member["end"]));
     }
   }
   return text;

@@ -54,11 +54,12 @@ TEST_F(PeopleCommands, UsageIsInGpuHours) {
   daemon_.on("GET /v1/usage", [](const net::HttpRequest& request) {
     if (contains(request.query, "format=csv")) return net::HttpResponse{.body = "user,jobs\n"};
     return net::HttpResponse{.body = R"({"items":[{"name":"ada","jobs":2,
-      "heldShareThousandthSeconds":3600000,"usedShareThousandthSeconds":1800000}]})"};
+      "heldShareThousandthSeconds":3600000,"usedShareThousandthSeconds":1800000,
+      "cpuMilliseconds":7200000}]})"};
   });
   EXPECT_EQ(divvy({"usage", "--since", "30d"}).out,
-            "USER  JOBS  GPU HOURS  OF THEM USED\n"
-            "ada      2      1.000         0.500\n");
+            "USER  JOBS  GPU HOURS  OF THEM USED  CPU HOURS\n"
+            "ada      2      1.000         0.500      2.000\n");
   EXPECT_TRUE(contains(daemon_.last_asked(), "since=")) << daemon_.last_asked();
   EXPECT_EQ(divvy({"usage", "-o", "csv"}).out, "user,jobs\n");
 }

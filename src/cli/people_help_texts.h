@@ -19,7 +19,8 @@ limit, weight 1, borrowing allowed.
 Examples:
   divvy queue set research --gpu 4 --user-gpu 2
   divvy queue set research/vision --gpu 1 --no-borrow
-  divvy queue set notebooks --idle-after 30m --idle-warning 10m)";
+  divvy queue set notebooks --idle-after 30m --idle-warning 10m
+  divvy queue set research --default-time-limit 1h --max-time-limit 24h)";
 
 constexpr const char* kQuotaFooter = R"(Examples:
   divvy quota list

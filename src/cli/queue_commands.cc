@@ -17,6 +17,7 @@
 #include "cli/since.h"
 #include "model/job_spec.h"
 #include "model/name.h"
+#include "model/seconds.h"
 
 namespace divvy::cli {
 namespace {
@@ -73,6 +74,18 @@ ListColumn decimal_column(std::string header, const std::string& field) {
           }};
 }
 
+ListColumn time_column(std::string header, const std::string& field) {
+  return {.header = std::move(header),
+          .cell =
+              [field](const Answer& item) {
+                const auto seconds = item[field].number();
+                return Cell(seconds ? model::seconds_text(model::Seconds(*seconds)) : "");
+              },
+          .align = Align::kRight,
+          .wide = true,
+          .number = [field](const Answer& item) { return item[field].number(); }};
+}
+
 ListView queue_view() {
   ListView view;
   view.name = "path";
@@ -88,6 +101,8 @@ ListView queue_view() {
       {.header = "BORROWS",
        .cell = [](const Answer& queue) { return Cell(queue["mayBorrow"].flag() ? "yes" : "no"); },
        .wide = true},
+      time_column("TIME LIMIT", "defaultTimeLimitSeconds"),
+      time_column("MOST TIME", "maxTimeLimitSeconds"),
       decimal_column("MOST GPU", "mostGpu"),
       decimal_column("GPU HOURS", "usedGpuHours"),
       decimal_column("SCORE", "score")};
@@ -133,6 +148,7 @@ void add_listing(CommandTree& tree, CLI::App& above, const char* summary, const 
 struct QuotaArguments {
   std::string name;
   std::optional<std::string> gpu, memory, user_gpu, user_memory, most_gpu, idle_after, idle_warning;
+  std::optional<std::string> default_time_limit, max_time_limit;
   std::optional<std::uint32_t> jobs, user_jobs, weight;
   bool no_borrow = false;
 };
@@ -150,6 +166,8 @@ json::object quota_body(const QuotaArguments& arguments) {
   put("user_jobs", arguments.user_jobs);
   put("most_gpu", arguments.most_gpu);
   put("weight", arguments.weight);
+  put("default_time_limit", arguments.default_time_limit);
+  put("max_time_limit", arguments.max_time_limit);
   put("idle_after", arguments.idle_after);
   put("idle_warning", arguments.idle_warning);
   if (arguments.no_borrow) body["borrow"] = false;
@@ -198,6 +216,12 @@ void add_queue(CommandTree& tree) {
       ->type_name("SIZE");
   set->add_option("--user-jobs", arguments->user_jobs, "Jobs of each user in it")
       ->type_name("NUMBER");
+  set->add_option("--default-time-limit", arguments->default_time_limit,
+                  "Of jobs that name none; queues below have it, too, unless they say otherwise")
+      ->type_name("TIME");
+  set->add_option("--max-time-limit", arguments->max_time_limit,
+                  "No job in it or in the queues below may ask for more")
+      ->type_name("TIME");
   set->add_option("--idle-after", arguments->idle_after,
                   "End jobs that have not used their GPU for so long")
       ->type_name("TIME");
@@ -273,7 +297,8 @@ Result<int> usage(const Session& session, const UsageArguments& arguments) {
   view.nothing = "nothing was used";
   view.columns = {text_column(head, "name"), number_column("JOBS", "jobs"),
                   hours_column("GPU HOURS", "heldShareThousandthSeconds"),
-                  hours_column("OF THEM USED", "usedShareThousandthSeconds")};
+                  hours_column("OF THEM USED", "usedShareThousandthSeconds"),
+                  hours_column("CPU HOURS", "cpuMilliseconds")};
   std::vector<Answer> none;
   DIVVY_CHECK_OK(sort_items(view, arguments.sort_by, none));
   QueryParts query{{"by", arguments.by}, {"user", arguments.user}, {"queue", arguments.queue}};

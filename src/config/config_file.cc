@@ -250,7 +250,7 @@ systemctl reload divvyd                        # or SIGHUP: reads the file again
 A reload with a file that is wrong changes nothing and logs every problem. A setting that needs a restart keeps its value until then, and the log
 names it ("folders.run needs a restart"). The file is YAML without anchors, aliases and tags; a key that is there twice is an error.
 
-Times are written with a unit (`500ms`, `30s`, `5m`, `1h`). A daemon that is not root's has its folders under
+Times are written with a unit (`500ms`, `30s`, `5m`, `1h`, `30d`). A daemon that is not root's has its folders under
 `$XDG_RUNTIME_DIR` and `~/.local/state` and mode 0600 for its socket, unless told otherwise.
 )";
   const DaemonConfig defaults;

@@ -99,6 +99,11 @@ struct QueueConfig {
   std::uint32_t reservations = 4;
   Duration passing = std::chrono::minutes(10);
   PlacementPolicy policy = PlacementPolicy::kDivvy;
+  Duration default_time_limit = Duration(0);  // Of a job that names none; zero: without end
+  Duration max_time_limit = Duration(0);      // That a job may name; zero: any
+  Duration keep_finished = std::chrono::hours(24 * 30);  // Zero: for ever
+  std::uint32_t keep_finished_jobs = 100'000;            // Zero: any number
+  std::uint32_t keep_logs_gib = 0;                       // Zero: any amount
   Duration idle_after = Duration(0);  // Zero: a job may hold a GPU and not use it
   Duration idle_warning = Duration(0);
   std::uint32_t max_waiting = 40'000;  // Jobs and tasks; more make every list slow

@@ -217,6 +217,25 @@ std::vector<Setting> make_table() {
                          "machines as possible, evenly, or close together.",
                          FIELD(queue.policy), kPlacementPolicies));
   table.push_back(
+      time("queue", "default_time_limit", kReload,
+           "Of a job that names no time limit, where its queue says nothing; 0s: it may "
+           "run for ever.",
+           FIELD(queue.default_time_limit), Duration(0), hours(24 * 365)));
+  table.push_back(time("queue", "max_time_limit", kReload,
+                       "No job may ask for more, in any queue; 0s: any time.",
+                       FIELD(queue.max_time_limit), Duration(0), hours(24 * 365)));
+  table.push_back(time("queue", "keep_finished", kReload,
+                       "Jobs that ended longer ago are removed, with their output and events; 0s: "
+                       "never.",
+                       FIELD(queue.keep_finished), Duration(0), hours(24 * 3660)));
+  table.push_back(
+      row("queue", "keep_finished_jobs", range("a number", 0U, 10'000'000U), kReload,
+          "So many jobs that have ended are kept, those that ended last; 0: any number.",
+          FIELD(queue.keep_finished_jobs), within(0U, 10'000'000U), kWritePlainly));
+  table.push_back(row("queue", "keep_logs_gib", range("a number", 0U, 1'000'000U), kReload,
+                      "So many GiB of output of ended jobs are kept, the newest; 0: any amount.",
+                      FIELD(queue.keep_logs_gib), within(0U, 1'000'000U), kWritePlainly));
+  table.push_back(
       time("queue", "idle_after", kReload,
            "A job that holds a GPU and does not use it for so long is ended; 0s: never.",
            FIELD(queue.idle_after), Duration(0), hours(24 * 365)));

@@ -16,11 +16,12 @@ namespace {
 
 using Kind = YamlNode::Kind;
 
-constexpr std::array<std::pair<std::string_view, std::int64_t>, 4> kTimeUnits = {{
+constexpr std::array<std::pair<std::string_view, std::int64_t>, 5> kTimeUnits = {{
     {"ms", 1'000'000},
     {"s", 1'000'000'000},
     {"m", 60'000'000'000},
     {"h", 3'600'000'000'000},
+    {"d", 86'400'000'000'000},
 }};
 
 constexpr std::string_view kOff = "off";
@@ -275,8 +276,8 @@ std::size_t read_choice(const YamlNode& node, std::span<const std::string_view> 
 std::string write_value(bool value) { return value ? "true" : "false"; }
 
 std::string write_value(Duration value) {
-  // The largest unit that divides it.
-  for (auto unit = kTimeUnits.rbegin(); unit != kTimeUnits.rend(); ++unit) {
+  // The largest unit that divides it, up to hours: a day is 24h where it is a length.
+  for (auto unit = kTimeUnits.rbegin() + 1; unit != kTimeUnits.rend(); ++unit) {
     if (value.count() % unit->second == 0 && value.count() != 0) {
       return fmt::format("{}{}", value.count() / unit->second, unit->first);
     }

@@ -18,6 +18,7 @@ Result<std::shared_ptr<Admission>> Dispatcher::admit(NewJob wanted, MemberUser u
   user.name = wanted.spec.name;
   if (wanted.spec.name.empty()) wanted.spec.name = job_name(wanted.spec.command);
   if (!wanted.spec.mode) wanted.spec.mode = mode_for(wanted.spec);
+  wanted.spec = with_defaults(std::move(wanted.spec));
   // Divvy cannot start it again.
   wanted.spec.preemptible = false;
   auto admission = std::make_shared<Admission>(std::move(user), waits, std::move(ready));

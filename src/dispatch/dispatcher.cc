@@ -144,8 +144,9 @@ int Dispatcher::patience_ms() {
   return static_cast<int>(std::min<std::int64_t>(ms, busy ? kLookMs : 3'600'000));
 }
 
-Status Dispatcher::check(const model::JobSpec& spec, const std::string& owner) {
+Status Dispatcher::check(const model::JobSpec& asked, const std::string& owner) {
   DIVVY_CHECK_OK(parts_.account(owner));
+  const model::JobSpec spec = with_defaults(asked);
   std::vector<jobs::FinishedJob> finished;
   if (!spec.after.empty()) {
     DIVVY_TRY(found, parts_.database.read([&](store::Connection& connection) {
@@ -157,9 +158,15 @@ Status Dispatcher::check(const model::JobSpec& spec, const std::string& owner) {
   return queue_->check(spec, owner, finished);
 }
 
+model::JobSpec Dispatcher::with_defaults(model::JobSpec spec) {
+  const std::lock_guard lock(mutex_);
+  return queue_->with_defaults(std::move(spec));
+}
+
 Result<store::Submitted> Dispatcher::submit(NewJob wanted) {
   if (wanted.spec.name.empty()) wanted.spec.name = job_name(wanted.spec.command);
   if (!wanted.spec.mode) wanted.spec.mode = mode_for(wanted.spec);
+  wanted.spec = with_defaults(std::move(wanted.spec));
   DIVVY_CHECK_OK(check(wanted.spec, wanted.owner));
   const WallTime at = parts_.clock.wall_now();
   model::JobId first;
@@ -404,6 +411,7 @@ void Dispatcher::release_ended() {
 }
 
 void Dispatcher::release(const run::MemberKey& key) {
+  const std::optional<Bytes> peak = parts_.machine.memory_peak(key);
   const Status released = parts_.machine.release(key);
   {
     const std::lock_guard lock(mutex_);
@@ -412,6 +420,9 @@ void Dispatcher::release(const run::MemberKey& key) {
                   {{"member", to_string(key)}, {"reason", released.error().message}});
       releasing_.erase(key);
       return;  // The next round tries again.
+    }
+    if (const auto ended = ended_.find(key); ended != ended_.end()) {
+      ended->second.use.gpu_memory_peak = peak;
     }
     released_.push_back(key);
   }
@@ -423,7 +434,10 @@ void Dispatcher::tell_released() {
     releasing_.erase(key);
     const auto ended = ended_.extract(key);
     const WallTime now = parts_.clock.wall_now();
-    if (const model::Job* job = queue_->find(key.job)) book(*job, now);
+    if (const model::Job* job = queue_->find(key.job)) {
+      book(*job, now);
+      book_cpu(*job, key, ended.mapped(), now);
+    }
     queue_->member_ended(key.job, key.attempt, key.rank, ended.mapped(), now);
   }
 }

@@ -89,7 +89,7 @@ class Dispatcher {
   // On the disk when it returns.
   [[nodiscard]] Result<store::Submitted> submit(NewJob wanted);
   // Whether it could be submitted, and how it would stand: nothing is changed.
-  [[nodiscard]] Status check(const model::JobSpec& spec, const std::string& owner);
+  [[nodiscard]] Status check(const model::JobSpec& asked, const std::string& owner);
   // Likewise on the disk. `by` is who says so.
   [[nodiscard]] Status cancel(model::JobId job, const std::string& by);
   [[nodiscard]] Status suspend(model::JobId job, const std::string& by);
@@ -137,6 +137,7 @@ class Dispatcher {
 
  private:
   explicit Dispatcher(Parts parts);
+  [[nodiscard]] model::JobSpec with_defaults(model::JobSpec spec);
   using Change = std::function<Status(jobs::Queue&, WallTime)>;
 
   // dispatcher.cc: the round
@@ -220,6 +221,8 @@ class Dispatcher {
   [[nodiscard]] bool count_due(WallTime now) const;
   void count_use(WallTime now, const std::vector<MemberActivity>& activities);
   void book(const model::Job& job, WallTime now);
+  void book_cpu(const model::Job& job, const run::MemberKey& key, const model::MemberEnd& end,
+                WallTime now);
 
   // As a job without a mode of its own is to be run.
   [[nodiscard]] model::GpuMode mode_for(const model::JobSpec& spec) const;

@@ -211,6 +211,43 @@ TEST(Dispatcher, EveryStepIsAnEvent) {
   EXPECT_EQ(states, (std::vector<std::string>{"queued", "starting", "running", "failed"}));
 }
 
+TEST(Dispatcher, WhatAMemberUsedIsKeptWithItsEnd) {
+  House house;
+  const model::JobId job = house.submit(500);
+  house.settle();
+  house.runtime.end({job, 1, 0}, 0, 0, {std::chrono::milliseconds(1'500), mib(64), {}});
+  house.settle();
+  const model::Job ended = house.stored(job);
+  ASSERT_EQ(ended.state, JobState::kSucceeded);
+  EXPECT_EQ(ended.members.at(0).end->use,
+            (model::MemberUse{std::chrono::milliseconds(1'500), mib(64), gib(3)}))
+      << "what the shepherd told, and what the slice saw before it was released";
+  const auto sums = *house.database->read([](store::Connection& connection) {
+    return store::UsageTable(connection).report(store::UsageBy::kUser, {});
+  });
+  ASSERT_EQ(sums.size(), 1U);
+  EXPECT_EQ(sums[0].cpu, 1'500U);
+}
+
+TEST(Dispatcher, WhatTheShepherdToldIsKeptAlsoWhereTheDaemonWasNotThere) {
+  House house;
+  const model::JobId job = house.submit(500);
+  house.settle();
+  house.kill();
+  house.runtime.end({job, 1, 0}, 0, 0, {std::chrono::milliseconds(1'500), mib(64), {}});
+  house.runtime.forget_changes();
+  house.open();
+  house.settle();
+  const model::Job ended = house.stored(job);
+  ASSERT_EQ(ended.state, JobState::kSucceeded);
+  EXPECT_EQ(ended.members.at(0).end->use.cpu, std::chrono::milliseconds(1'500));
+  const auto sums = *house.database->read([](store::Connection& connection) {
+    return store::UsageTable(connection).report(store::UsageBy::kUser, {});
+  });
+  ASSERT_EQ(sums.size(), 1U);
+  EXPECT_EQ(sums[0].cpu, 1'500U) << "booked once";
+}
+
 TEST(Dispatcher, WhatWasHeldAndUsedIsBooked) {
   House house;
   const model::JobId job = house.submit(500);

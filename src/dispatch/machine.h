@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,9 @@ class Machine {
   // Of a member that has ended, with all of its processes. Of one that holds nothing: success.
   // kFailedPrecondition: an end of theirs was not seen yet; later.
   [[nodiscard]] virtual Status release(const run::MemberKey& key) = 0;
+  // The most GPU memory that the member had on one of its GPUs; nothing: nobody knows (any more).
+  // To be asked before its slice is released.
+  [[nodiscard]] virtual std::optional<Bytes> memory_peak(const run::MemberKey& key) = 0;
   [[nodiscard]] virtual std::vector<HeldSlices> held() = 0;
 
   // --- Holders that were not started here: processes of their owners, slices held by a name ---

@@ -87,6 +87,18 @@ std::optional<node::TenantRecord> NodeMachine::find(const model::MemberKey& key)
   return std::nullopt;
 }
 
+// Its processes have written it, so it is theirs to get wrong: it is shown and nothing else.
+std::optional<Bytes> NodeMachine::memory_peak(const run::MemberKey& key) {
+  const auto record = find(key);
+  const auto view = record ? parts_.tenants.get(record->id) : std::nullopt;
+  if (!view) return std::nullopt;
+  std::optional<Bytes> peak;
+  for (const node::SliceMemory& slice : view->report.slices) {
+    peak = std::max(peak.value_or(Bytes(0)), slice.peak);
+  }
+  return peak;
+}
+
 Status NodeMachine::release(const run::MemberKey& key) {
   const auto record = find(key);
   if (!record) return {};

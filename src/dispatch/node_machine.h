@@ -25,6 +25,7 @@ class NodeMachine final : public Machine {
                                           const model::JobMember& member,
                                           const MemberUser& user) override;
   [[nodiscard]] Status release(const run::MemberKey& key) override;
+  [[nodiscard]] std::optional<Bytes> memory_peak(const run::MemberKey& key) override;
   [[nodiscard]] std::vector<HeldSlices> held() override;
   void on_gone(std::function<void(const model::MemberKey&)> call) override;
   void reap() override;

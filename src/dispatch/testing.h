@@ -80,6 +80,10 @@ class FakeMachine final : public Machine {
     held_.erase(key);
     return {};
   }
+  [[nodiscard]] std::optional<Bytes> memory_peak(const run::MemberKey& key) override {
+    const std::lock_guard lock(mutex_);
+    return held_.contains(key) ? std::optional(gib(3)) : std::nullopt;
+  }
   [[nodiscard]] std::vector<HeldSlices> held() override {
     const std::lock_guard lock(mutex_);
     std::vector<HeldSlices> all;
@@ -220,18 +224,29 @@ class FakeRuntime final : public run::Runtime {
     (void)eventfd_read(news_.get(), &times);
     return std::exchange(changed_, {});
   }
+  [[nodiscard]] Result<std::map<run::MemberKey, Bytes>> log_sizes() override {
+    const std::lock_guard lock(mutex_);
+    std::map<run::MemberKey, Bytes> sizes;
+    for (const auto& [key, report] : members_) sizes[key] = mib(1);
+    return sizes;
+  }
   [[nodiscard]] Status forget(const run::MemberKey& key) override {
     const std::lock_guard lock(mutex_);
+    if (fail_forgets > 0) {
+      --fail_forgets;
+      return err(ErrorCode::kIo, "the disk does not answer");
+    }
     members_.erase(key);
     return {};
   }
 
-  void end(const run::MemberKey& key, int exit_code, int signal = 0) {
+  void end(const run::MemberKey& key, int exit_code, int signal = 0,
+           const model::MemberUse& use = {}) {
     const std::lock_guard lock(mutex_);
     run::MemberReport& report = members_.at(key);
     if (report.phase == run::MemberPhase::kEnded) return;
     report.phase = run::MemberPhase::kEnded;
-    report.end = model::MemberEnd{WallTime(), exit_code, signal, {}};
+    report.end = model::MemberEnd{WallTime(), exit_code, signal, {}, use};
     changed_.push_back(report);
     (void)eventfd_write(news_.get(), 1);
   }
@@ -254,6 +269,7 @@ class FakeRuntime final : public run::Runtime {
   int fail_finds = 0;   // of one member
   bool hidden = false;  // from the list of all
   int fail_stops = 0;
+  int fail_forgets = 0;
   std::vector<run::MemberStart> started;
   std::vector<run::MemberKey> stopped;
 

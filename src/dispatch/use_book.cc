@@ -61,4 +61,20 @@ void Dispatcher::book(const model::Job& job, WallTime now) {
   held = {now, 0};
 }
 
+// Once for each member: with the same write the job knows that it has ended.
+void Dispatcher::book_cpu(const model::Job& job, const run::MemberKey& key,
+                          const model::MemberEnd& end, WallTime now) {
+  if (!end.use.cpu || job.attempt != key.attempt || key.rank >= job.members.size()) return;
+  if (job.members[key.rank].end) return;
+  store::UsageRow row;
+  row.from = now;
+  row.job = job.id;
+  row.attempt = job.attempt;
+  row.owner = job.owner;
+  row.queue = job.spec.queue;
+  row.cpu = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(*end.use.cpu).count());
+  unbooked_.push_back(std::move(row));
+}
+
 }  // namespace divvy::dispatch

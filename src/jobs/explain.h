@@ -45,6 +45,7 @@ struct QueueReport {
   bool may_borrow = true;
   std::optional<Share> most_share;
   std::uint32_t weight = 1;
+  TimeLimits time;             // with what it has from those above
   Held held;                   // with those below
   std::uint64_t borrowed = 0;  // of the share that is held, in thousandths
   std::uint32_t waiting = 0;

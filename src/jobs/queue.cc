@@ -4,8 +4,10 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/plural.h"
 #include "base/text.h"
 #include "jobs/retry.h"
+#include "model/seconds.h"
 
 namespace divvy::jobs {
 namespace {
@@ -208,6 +210,20 @@ Status Queue::check_priority(QueueId queue, std::int32_t priority) const {
              priority, settings.highest_priority, settings.path);
 }
 
+model::JobSpec Queue::with_defaults(model::JobSpec spec) const {
+  const auto queue = tree_.find(spec.queue);
+  if (queue && !spec.time_limit) spec.time_limit = tree_.time(*queue).usual;
+  return spec;
+}
+
+Status Queue::check_time_limit(QueueId queue, const model::JobSpec& spec) const {
+  const auto most = tree_.time(queue).most;
+  if (!most || (spec.time_limit && *spec.time_limit <= *most)) return {};
+  return err(ErrorCode::kOutOfRange, "time_limit: {} is more than the {} that {} allows",
+             spec.time_limit ? model::seconds_text(*spec.time_limit) : "none",
+             model::seconds_text(*most), tree_.whose_most_time(queue));
+}
+
 Status Queue::check_waiting(const std::string& owner, std::uint32_t more) const {
   if (settings_.most_waiting == 0 && settings_.most_waiting_of_user == 0) return {};
   std::uint64_t all = more;
@@ -218,17 +234,18 @@ Status Queue::check_waiting(const std::string& owner, std::uint32_t more) const 
     if (entry.job.owner == owner) ++theirs;
   }
   const auto refuse = [more](std::string_view whose, std::uint64_t sum, std::uint32_t most) {
-    return err(
-        ErrorCode::kResourceExhausted,
-        "{} jobs {}, and with {} more there would be {}, above the limit of {}; submit again "
-        "when some have started, or delete some",
-        sum - more, whose, more, sum, most);
+    return err(ErrorCode::kResourceExhausted,
+               "{}, and with {} more there would be {}, above the limit of {}; submit again "
+               "when some have started, or delete some",
+               fmt::format("{}{} {}", counted(sum - more, "job"), whose,
+                           sum - more == 1 ? "waits" : "wait"),
+               more, sum, most);
   };
   if (settings_.most_waiting_of_user > 0 && theirs > settings_.most_waiting_of_user) {
-    return refuse("of " + owner + " wait", theirs, settings_.most_waiting_of_user);
+    return refuse(" of " + owner, theirs, settings_.most_waiting_of_user);
   }
   if (settings_.most_waiting > 0 && all > settings_.most_waiting) {
-    return refuse("wait", all, settings_.most_waiting);
+    return refuse("", all, settings_.most_waiting);
   }
   return {};
 }
@@ -243,6 +260,7 @@ Status Queue::check_size(const model::JobSpec& spec, const std::string& owner) {
                      : std::string("; an operator has to create it"));
   }
   DIVVY_CHECK_OK(check_priority(*queue, spec.priority));
+  DIVVY_CHECK_OK(check_time_limit(*queue, spec));
   if (const auto small = fleet_.too_small(spec.request)) {
     return err(ErrorCode::kOutOfRange, "request: {}", *small);
   }

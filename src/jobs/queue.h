@@ -57,6 +57,8 @@ class Queue {
 
   // --- Events ---
 
+  // What its queue adds to a job that does not say it itself: a time limit.
+  [[nodiscard]] model::JobSpec with_defaults(model::JobSpec spec) const;
   // Could it be submitted? Refused: an unknown queue, a job to wait for that is not known, more
   // than it may ever have. `finished` are ended jobs that it waits for and that were forgotten
   // here.
@@ -212,6 +214,7 @@ class Queue {
   void forget_shapes();
   [[nodiscard]] Shape shape(model::JobSpec spec) const;
   [[nodiscard]] Status check_priority(QueueId queue, std::int32_t priority) const;
+  [[nodiscard]] Status check_time_limit(QueueId queue, const model::JobSpec& spec) const;
   // Whether its queue would ever run it.
   [[nodiscard]] Status check_size(const model::JobSpec& spec, const std::string& owner);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/plural.h"
 #include "base/text.h"
 #include "jobs/queue.h"
 #include "place/explain.h"
@@ -103,14 +104,13 @@ WaitReport Queue::why(Entry& entry, std::span<const model::JobId> line, Trial& t
     return report;
   }
   if (entry.waits == Waits::kLater) {
-    say(WaitKind::kBackOff, fmt::format("it is tried again after {} failure{}", job.failures,
-                                        job.failures == 1 ? "" : "s"));
+    say(WaitKind::kBackOff, "it is tried again after " + counted(job.failures, "failure"));
     report.starts = std::max(now, *job.not_before);
     return report;
   }
   if (array_is_full(entry)) {
-    say(WaitKind::kArray,
-        fmt::format("{} of its array run, as many as may at one time", job.task->at_once));
+    say(WaitKind::kArray, fmt::format("{} of its array {}, as many as may at one time",
+                                      job.task->at_once, job.task->at_once == 1 ? "runs" : "run"));
     return report;
   }
   if (const auto claim = claims_.find(job.id); claim != claims_.end()) {
@@ -307,6 +307,7 @@ std::vector<QueueLoad> Queue::load_of_queues() const {
     report.may_borrow = settings.may_borrow;
     report.most_share = settings.most_share;
     report.weight = settings.weight;
+    report.time = tree_.time(queue);
     report.held = tree_.held(queue);
     const std::uint64_t promised = settings.quota.share.value_or(Share(0)).thousandths();
     report.borrowed = report.held.share > promised ? report.held.share - promised : 0;

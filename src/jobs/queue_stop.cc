@@ -3,6 +3,7 @@
 #include <ranges>
 
 #include "base/check.h"
+#include "base/plural.h"
 #include "base/text.h"
 #include "jobs/queue.h"
 #include "jobs/retry.h"
@@ -199,12 +200,13 @@ void Queue::failed(Entry& entry, WallTime now, const std::string& why) {
   if (!pause) {
     const bool retried = entry.job.spec.retry.most > 0;
     finish(entry, JobState::kFailed, now,
-           retried ? fmt::format("{}; it was tried {} times", why, entry.job.failures) : why);
+           retried ? fmt::format("{}; it was tried {}", why, counted(entry.job.failures, "time"))
+                   : why);
     return;
   }
   become(entry, JobState::kQueued, now,
-         fmt::format("{}; tried again in {} s ({} of {} retries)", why, pause->count(),
-                     entry.job.failures, entry.job.spec.retry.most));
+         fmt::format("{}; tried again in {} s ({} of {})", why, pause->count(), entry.job.failures,
+                     counted(entry.job.spec.retry.most, "retry", "retries")));
   entry.job.not_before = now + *pause;
   enqueue(entry, now);
 }

@@ -68,6 +68,29 @@ TEST(Queue, KeepsOnlySoMuchOfJobsThatHaveEnded) {
   EXPECT_LE(most, 600U);
 }
 
+TEST(Queue, GivesJobsTheTimeLimitOfTheirQueueAndRefusesMore) {
+  Settings settings;
+  settings.queues = {testing::queue("a")};
+  settings.queues[0].time = {Seconds(600), Seconds(3'600)};
+  Desk desk(settings);
+  model::JobSpec job = spec(1000);
+  job.queue = "a";
+  EXPECT_EQ(desk.queue().with_defaults(job).time_limit, Seconds(600));
+  const auto refusal = [&](std::optional<Seconds> limit) {
+    job.time_limit = limit;
+    const Status fine = desk.queue().check(desk.queue().with_defaults(job), "ada");
+    return fine ? "" : fine.error().message;
+  };
+  EXPECT_EQ(refusal(std::nullopt), "");
+  EXPECT_EQ(refusal(Seconds(3'600)), "");
+  EXPECT_EQ(refusal(Seconds(3'601)), "time_limit: 1h1s is more than the 1h that queue a allows");
+  job.time_limit = Seconds(60);
+  EXPECT_EQ(desk.queue().with_defaults(job).time_limit, Seconds(60)) << "what it names is its own";
+  job.queue = "default";
+  job.time_limit.reset();
+  EXPECT_EQ(desk.queue().with_defaults(job).time_limit, std::nullopt);
+}
+
 TEST(Queue, RefusesMoreWaitingJobsThanAUserMayHave) {
   Settings settings;
   settings.most_waiting_of_user = 3;

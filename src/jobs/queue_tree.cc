@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/plural.h"
 #include "base/text.h"
 
 namespace divvy::jobs {
@@ -27,7 +28,7 @@ std::optional<What> too_much(const Held& held, const Held& more, const Quota& mo
 std::string held_of_most(What what, const Held& held, const Quota& most) {
   switch (what) {
     case What::kJobs:
-      return fmt::format("{} of the {} jobs", held.jobs, *most.jobs);
+      return fmt::format("{} of the {}", held.jobs, counted(*most.jobs, "job"));
     case What::kShare:
       return fmt::format("{} of the {} GPU", share_of(held.share), *most.share);
     case What::kMemory:
@@ -82,7 +83,7 @@ Held& operator-=(Held& a, const Held& b) {
   return a;
 }
 
-QueueTree::QueueTree(const Settings& settings) : idle_(settings.idle) {
+QueueTree::QueueTree(const Settings& settings) : idle_(settings.idle), time_(settings.time) {
   nodes_.emplace_back();
   by_path_.emplace("", root());
   for (const UserSettings& user : settings.users) {
@@ -139,6 +140,27 @@ const IdlePolicy& QueueTree::idle(QueueId queue) const {
     if (settings(i).idle) return *settings(i).idle;
   }
   return idle_;
+}
+
+TimeLimits QueueTree::time(QueueId queue) const {
+  TimeLimits result;
+  const auto follow = [&result](const TimeLimits& above) {
+    if (!result.usual) result.usual = above.usual;
+    if (above.most) result.most = std::min(result.most.value_or(*above.most), *above.most);
+  };
+  for (QueueId i = queue; i != root(); i = parent(i)) follow(settings(i).time);
+  follow(time_);
+  // A job without a limit would run for longer than any may.
+  if (result.most) result.usual = std::min(result.usual.value_or(*result.most), *result.most);
+  return result;
+}
+
+std::string QueueTree::whose_most_time(QueueId queue) const {
+  const auto most = time(queue).most;
+  for (QueueId i = queue; i != root(); i = parent(i)) {
+    if (most && settings(i).time.most == most) return "queue " + settings(i).path;
+  }
+  return "every queue";
 }
 
 bool QueueTree::is_below(QueueId queue, QueueId above) const {
@@ -203,8 +225,10 @@ std::string QueueTree::describe(const QuotaObstacle& obstacle, UserId user) cons
   const User& person = users_[user.value()];
   const std::string name = escape_for_terminal(person.name);
   if (!obstacle.queue) {
-    return fmt::format("{} holds {} that are allowed; it starts when one of the user's jobs ends",
-                       name, held_of_most(obstacle.what, person.held, person.most));
+    const bool one = obstacle.what == What::kJobs && person.most.jobs == 1U;
+    return fmt::format("{} holds {} that {} allowed; it starts when one of the user's jobs ends",
+                       name, held_of_most(obstacle.what, person.held, person.most),
+                       one ? "is" : "are");
   }
   const QueueSettings& here = settings(*obstacle.queue);
   if (obstacle.of_user) {

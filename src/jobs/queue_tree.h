@@ -74,6 +74,11 @@ class QueueTree {
   [[nodiscard]] std::size_t users() const { return users_.size(); }
   // How idle jobs are treated here; a queue without its own rule has that of the one above.
   [[nodiscard]] const IdlePolicy& idle(QueueId queue) const;
+  // How long jobs of this queue may run: the usual time of the nearest queue that has one, the most
+  // of all of them; the usual time is never more than the most.
+  [[nodiscard]] TimeLimits time(QueueId queue) const;
+  // Whose the most is, for people: "queue research".
+  [[nodiscard]] std::string whose_most_time(QueueId queue) const;
   [[nodiscard]] bool is_below(QueueId queue, QueueId above) const;  // or the same
 
   void take(QueueId queue, UserId user, const Held& held);
@@ -125,6 +130,7 @@ class QueueTree {
   std::vector<User> users_;
   std::map<std::string, UserId> by_name_;
   IdlePolicy idle_;
+  TimeLimits time_;
 };
 
 }  // namespace divvy::jobs

@@ -131,5 +131,44 @@ TEST(QueueTree, TheRuleForIdleJobsComesFromAbove) {
   EXPECT_EQ(tree.idle(*tree.find("c")).after, Seconds(10));
 }
 
+TEST(QueueTree, TimeLimitsComeFromAboveAndTheLeastOfThemHolds) {
+  Settings settings;
+  settings.time = {Seconds(600), Seconds(10'000)};
+  settings.queues = {queue("a"), queue("a/b"), queue("a/b/c"), queue("d")};
+  settings.queues[0].time = {Seconds(300), Seconds(5'000)};
+  settings.queues[1].time = {std::nullopt, Seconds(8'000)};
+  settings.queues[2].time = {Seconds(7'000), std::nullopt};
+  const QueueTree tree(settings);
+  const auto time = [&tree](const char* path) { return tree.time(*tree.find(path)); };
+  EXPECT_EQ(time("a"), (TimeLimits{Seconds(300), Seconds(5'000)}));
+  EXPECT_EQ(time("a/b"), (TimeLimits{Seconds(300), Seconds(5'000)})) << "what is above holds, too";
+  EXPECT_EQ(time("a/b/c"), (TimeLimits{Seconds(5'000), Seconds(5'000)}))
+      << "never more than the most";
+  EXPECT_EQ(time("d"), (TimeLimits{Seconds(600), Seconds(10'000)}));
+  EXPECT_EQ(tree.whose_most_time(*tree.find("a/b/c")), "queue a");
+  EXPECT_EQ(tree.whose_most_time(*tree.find("d")), "every queue");
+  EXPECT_EQ(QueueTree(Settings()).time(*QueueTree(Settings()).find("default")), TimeLimits());
+}
+
+TEST(QueueTree, OneIsNotMany) {
+  Settings settings;
+  settings.users = {{"ada", {{}, {}, 1}, 1}};
+  settings.queues = {queue("a")};
+  settings.queues[0].quota.jobs = 1;
+  QueueTree tree(settings);
+  const UserId ada = tree.user("ada");
+  const UserId ben = tree.user("ben");
+  const QueueId a = *tree.find("a");
+  tree.take(a, ada, gpus(1));
+  const auto why = [&](UserId user) {
+    return tree.describe(*tree.obstacle(a, user, gpus(1)), user);
+  };
+  EXPECT_EQ(why(ada),
+            "ada holds 1 of the 1 job that is allowed; it starts when one of the user's jobs ends");
+  EXPECT_EQ(why(ben),
+            "queue a holds 1 of the 1 job that may run there at one time; it starts when a job of "
+            "that queue ends");
+}
+
 }  // namespace
 }  // namespace divvy::jobs

@@ -64,6 +64,8 @@ Status Queue::update(model::JobId job, const Edit& edit, const std::string& by, 
   if (found == nullptr || is_finished(found->job.state)) return not_here(job);
   model::Job& changed = found->job;
   DIVVY_TRY(spec, edit(changed.spec));
+  const bool other_limit = spec.time_limit != changed.spec.time_limit;
+  if (other_limit || spec.queue != changed.spec.queue) spec = with_defaults(std::move(spec));
   const std::string place = other_place(spec, changed.spec);
   const std::string rules = other_rules(spec, changed.spec);
   if (place.empty() && rules.empty()) return {};
@@ -78,6 +80,8 @@ Status Queue::update(model::JobId job, const Edit& edit, const std::string& by, 
     DIVVY_CHECK_OK(check_size(spec, changed.owner));
   } else {
     DIVVY_CHECK_OK(check_priority(found->queue, spec.priority));
+    // One that was submitted before the limit was set keeps what it has.
+    if (other_limit) DIVVY_CHECK_OK(check_time_limit(found->queue, spec));
   }
   // The line is sorted by what changes. Room that others make for it stays its own unless it is to
   // be somewhere else.

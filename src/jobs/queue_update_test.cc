@@ -110,5 +110,42 @@ TEST(Requeue, ARunningJobStopsAndWaitsAgainWithoutAFailure) {
   EXPECT_EQ(desk.job(job).attempt, 2U);
 }
 
+TEST(UpdateJob, ObeysTheTimeLimitsOfTheQueue) {
+  Settings settings;
+  settings.queues = {queue("a"), queue("b")};
+  settings.queues[1].time = {Seconds(600), Seconds(3'600)};
+  Desk desk(settings);
+  const JobId job = desk.submit_to("a", spec(1000));
+  const auto update = [&desk, job](const std::string& to, std::optional<Seconds> limit) {
+    model::JobSpec wanted = spec(1000);
+    wanted.queue = to;
+    wanted.time_limit = limit;
+    const Status updated = desk.queue().update(job, becomes(wanted), "ada", desk.now());
+    return updated ? "" : updated.error().message;
+  };
+  EXPECT_EQ(update("b", Seconds(7'200)), "time_limit: 2h is more than the 1h that queue b allows");
+  EXPECT_EQ(update("b", std::nullopt), "");
+  EXPECT_EQ(desk.job(job).spec.time_limit, Seconds(600)) << "it has the rules of its new queue";
+  desk.run();
+  ASSERT_EQ(desk.state(job), JobState::kRunning);
+  EXPECT_EQ(update("b", Seconds(7'200)), "time_limit: 2h is more than the 1h that queue b allows");
+  EXPECT_EQ(update("b", Seconds(3'600)), "");
+  EXPECT_EQ(update("b", std::nullopt), "");
+  EXPECT_EQ(desk.job(job).spec.time_limit, Seconds(600));
+}
+
+TEST(UpdateJob, OfAJobFromBeforeALimitChangesTheRestAllTheSame) {
+  Desk desk;
+  const JobId job = desk.submit(spec(1000));
+  Settings settings;
+  settings.time.most = Seconds(60);
+  ASSERT_TRUE(desk.queue().set_settings(settings));
+  model::JobSpec wanted = desk.job(job).spec;
+  wanted.priority = 5;
+  ASSERT_TRUE(desk.queue().update(job, becomes(wanted), "ada", desk.now()));
+  EXPECT_EQ(desk.job(job).spec.priority, 5);
+  EXPECT_EQ(desk.job(job).spec.time_limit, std::nullopt);
+}
+
 }  // namespace
 }  // namespace divvy::jobs

@@ -2,7 +2,9 @@
 
 #include <set>
 
+#include "base/plural.h"
 #include "base/text.h"
+#include "model/seconds.h"
 #include "place/policy.h"
 
 namespace divvy::jobs {
@@ -24,6 +26,24 @@ Status check_idle(const std::string& where, const IdlePolicy& idle) {
   return {};
 }
 
+Status check_time(const std::string& where, const TimeLimits& time) {
+  const auto check = [&where](const char* name, const std::optional<Seconds>& value) -> Status {
+    if (!value || (*value >= Seconds(1) && *value <= kLongestTime)) return {};
+    return err(ErrorCode::kOutOfRange, "{}{}: {} s is outside of 1 s to {} s", where, name,
+               value->count(), kLongestTime.count());
+  };
+  DIVVY_CHECK_OK(check("default_time_limit", time.usual));
+  DIVVY_CHECK_OK(check("max_time_limit", time.most));
+  if (time.usual && time.most && *time.usual > *time.most) {
+    return err(ErrorCode::kInvalidArgument,
+               "{}default_time_limit: {} is more than the {} that {} "
+               "allows",
+               where, model::seconds_text(*time.usual), model::seconds_text(*time.most),
+               "max_time_limit");
+  }
+  return {};
+}
+
 Status check_weight(const std::string& where, std::uint32_t weight) {
   if (weight >= 1 && weight <= kHighestWeight) return {};
   return err(ErrorCode::kOutOfRange, "{}.weight: {} is outside of 1 to {}", where, weight,
@@ -38,6 +58,7 @@ Status check_queue(const QueueSettings& queue) {
     return err(ErrorCode::kInvalidArgument, "{}.most_share: {} is less than its quota of {}", where,
                *queue.most_share, *queue.quota.share);
   }
+  DIVVY_CHECK_OK(check_time(where + ".", queue.time));
   if (queue.idle) return check_idle(where + ".idle", *queue.idle);
   return {};
 }
@@ -68,6 +89,7 @@ Status check(const Settings& settings) {
     return err(ErrorCode::kOutOfRange, "passing: {} s is outside of 0 s to {} s",
                settings.passing.count(), kLongestTime.count());
   }
+  DIVVY_CHECK_OK(check_time("", settings.time));
   DIVVY_CHECK_OK(with_context(place::make_policy(settings.policy), "policy"));
   return check_idle("idle", settings.idle);
 }
@@ -76,8 +98,7 @@ std::string describe(const Quota& quota) {
   std::vector<std::string> parts;
   if (quota.share) parts.push_back(fmt::format("{} GPU", *quota.share));
   if (quota.memory) parts.push_back(fmt::format("{} of GPU memory", humanize(*quota.memory)));
-  if (quota.jobs)
-    parts.push_back(fmt::format("{} job{}", *quota.jobs, *quota.jobs == 1 ? "" : "s"));
+  if (quota.jobs) parts.push_back(counted(*quota.jobs, "job"));
   if (parts.empty()) return "nothing";
   if (parts.size() == 1) return parts.front();
   const std::string last = parts.back();

@@ -24,6 +24,13 @@ struct Quota {
   friend bool operator==(const Quota&, const Quota&) = default;
 };
 
+// How long jobs may run; nothing: as in the queue above, or without end.
+struct TimeLimits {
+  std::optional<Seconds> usual;  // of a job that names none
+  std::optional<Seconds> most;   // that a job may name
+  friend bool operator==(const TimeLimits&, const TimeLimits&) = default;
+};
+
 // A job that holds a GPU and does not use it is warned and then ended.
 struct IdlePolicy {
   Seconds after{0};    // without use it is ended; 0: never
@@ -42,6 +49,7 @@ struct QueueSettings {
   std::uint32_t weight = 1;              // against its sisters, for the fair share
   std::int32_t highest_priority = 1000;  // that jobs submitted here may have
   std::optional<IdlePolicy> idle;        // nothing: as in the queue above
+  TimeLimits time;                       // the most holds for the queues below, too
   friend bool operator==(const QueueSettings&, const QueueSettings&) = default;
 };
 
@@ -70,6 +78,7 @@ struct Settings {
   std::uint32_t most_waiting = 0;
   std::uint32_t most_waiting_of_user = 0;
   IdlePolicy idle;
+  TimeLimits time;  // where no queue says anything
   friend bool operator==(const Settings&, const Settings&) = default;
 };
 

@@ -38,6 +38,13 @@ TEST(Settings, WhatIsWrongIsNamed) {
   Settings idle;
   idle.idle = {Seconds(60), Seconds(61)};
   EXPECT_TRUE(refusal(idle).starts_with("idle.warning: "));
+  Settings time;
+  time.queues = {testing::queue("a")};
+  time.queues[0].time = {Seconds(61), Seconds(60)};
+  EXPECT_EQ(refusal(time),
+            "queues.a.default_time_limit: 1m1s is more than the 1m that max_time_limit allows");
+  time.queues[0].time = {{}, Seconds(0)};
+  EXPECT_TRUE(refusal(time).starts_with("queues.a.max_time_limit: 0 s is outside of"));
   Settings policy;
   policy.policy = "divy";
   EXPECT_TRUE(refusal(policy).starts_with("policy: "));

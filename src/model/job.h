@@ -58,12 +58,21 @@ struct JobStep {
   friend bool operator==(const JobStep&, const JobStep&) = default;
 };
 
+// What a member used, from its start to its end, as far as anybody could tell.
+struct MemberUse {
+  std::optional<Duration> cpu;           // of all its processes, in user and system mode
+  std::optional<Bytes> ram_peak;         // of all of them together, or of the largest one
+  std::optional<Bytes> gpu_memory_peak;  // on that of its GPUs on which it was the most
+  friend bool operator==(const MemberUse&, const MemberUse&) = default;
+};
+
 // How a member ended.
 struct MemberEnd {
   WallTime at;
   int exit_code = 0;
   int signal = 0;      // not 0: it was killed by it
   std::string reason;  // where there is more to say: "out of memory"
+  MemberUse use{};
   [[nodiscard]] bool succeeded() const { return exit_code == 0 && signal == 0; }
   friend bool operator==(const MemberEnd&, const MemberEnd&) = default;
 };

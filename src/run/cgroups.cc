@@ -171,13 +171,19 @@ std::vector<fs::path> with_folders_below(const fs::path& folder) {
   return result;
 }
 
+std::uint64_t number_of(std::string_view digits) {
+  std::uint64_t count = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), count);
+  return count;
+}
+
+// 0 where there is no such file.
+std::uint64_t number_in(const fs::path& file) { return number_of(trim(read_text(file))); }
+
 std::uint64_t count_after(const std::string& text, std::string_view name) {
   for (const std::string_view line : split(text, '\n')) {
     if (!line.starts_with(name) || line.substr(name.size(), 1) != " ") continue;
-    const std::string_view digits = trim(line.substr(name.size() + 1));
-    std::uint64_t count = 0;
-    std::from_chars(digits.data(), digits.data() + digits.size(), count);
-    return count;
+    return number_of(trim(line.substr(name.size() + 1)));
   }
   return 0;
 }
@@ -318,6 +324,22 @@ std::uint64_t Cgroup::out_of_memory() const {
     killed += count_after(read_text(folder / "memory.oom_control"), "oom_kill");
   }
   return killed;
+}
+
+model::MemberUse Cgroup::use() const {
+  model::MemberUse use;
+  for (const fs::path& folder : folders_) {
+    // Version 2, then version 1; what a kernel does not count is not there, or 0.
+    if (const auto us = count_after(read_text(folder / "cpu.stat"), "usage_usec"); us > 0) {
+      use.cpu = std::chrono::microseconds(us);
+    } else if (const auto ns = number_in(folder / "cpuacct.usage"); ns > 0) {
+      use.cpu = Duration(static_cast<Duration::rep>(ns));
+    }
+    for (const char* const file : {"memory.peak", "memory.max_usage_in_bytes"}) {
+      if (const auto bytes = number_in(folder / file); bytes > 0) use.ram_peak = Bytes(bytes);
+    }
+  }
+  return use;
 }
 
 bool Cgroup::remove() const {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "model/job.h"
 #include "model/job_spec.h"
 #include "run/cgroup_tree.h"
 
@@ -52,6 +53,8 @@ class Cgroup {
   [[nodiscard]] bool kill() const;
   // How many processes the kernel has killed because the memory ran out.
   [[nodiscard]] std::uint64_t out_of_memory() const;
+  // CPU time and memory that were used in it since it was made, as far as its controllers tell.
+  [[nodiscard]] model::MemberUse use() const;
   // Of an empty one; false when it cannot be removed yet.
   [[nodiscard]] bool remove() const;
 

@@ -134,6 +134,26 @@ TEST_F(FakeUnified, FreezesKillsAndCountsWhoRanOutOfMemory) {
   EXPECT_EQ(group.out_of_memory(), 2U);
 }
 
+TEST_F(FakeUnified, TellsWhatWasUsedInIt) {
+  std::string without;
+  const Cgroup group = Cgroup::make(plan_cgroup(tree_, "name"), {}, without);
+  EXPECT_EQ(group.use(), model::MemberUse()) << "the kernel does not say";
+  write(group_ / "cpu.stat", "usage_usec 1500000\nuser_usec 1000000\nsystem_usec 500000\n");
+  write(group_ / "memory.peak", "67108864\n");
+  EXPECT_EQ(group.use(), (model::MemberUse{std::chrono::milliseconds(1'500), mib(64), {}}));
+}
+
+TEST(Cgroup, OfVersionOneTellsWhatWasUsedInIt) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder.path() / "cpu");
+  fs::create_directories(folder.path() / "memory");
+  std::ofstream(folder.path() / "cpu/cpu.stat") << "nr_periods 0\nnr_throttled 0\n";
+  std::ofstream(folder.path() / "cpu/cpuacct.usage") << "1500000000\n";
+  std::ofstream(folder.path() / "memory/memory.max_usage_in_bytes") << "67108864\n";
+  const Cgroup group = Cgroup::adopt({folder.path() / "cpu", folder.path() / "memory"});
+  EXPECT_EQ(group.use(), (model::MemberUse{std::chrono::milliseconds(1'500), mib(64), {}}));
+}
+
 TEST_F(FakeUnified, IsMadeAlsoWhenTheLastOfBeforeHasJustRemovedWhatItStandsIn) {
   CgroupPlan plan = plan_cgroup(tree_, "name");
   plan.folders = {folder_.path() / "gone" / "name"};

@@ -110,16 +110,18 @@ Result<Ending> end_lost_member(const MemberFolder& folder, WallTime now) {
   const Watch watch = folder.watch().value_or(Watch{});
   const Cgroup group = Cgroup::adopt(watch.groups);
   DIVVY_CHECK_OK(kill_processes(group, unique_name(folder)));
-  if (const auto orders = folder.orders()) {
+  const auto orders = folder.orders();
+  if (orders) {
     if (const auto remove = make_program(*orders, folder)->remove()) {
       const Status removed = run_to_the_end(*remove);
       // Where there is no podman there is no container either.
       if (!removed && removed.error().code != ErrorCode::kNotFound) return err(removed.error());
     }
   }
+  Ending ending;
+  if (orders && !orders->member.container) ending.end.use = group.use();
   for (int tries = 0; tries < 100 && !group.remove(); ++tries) (void)::poll(nullptr, 0, kPauseMs);
 
-  Ending ending;
   ending.lost = true;
   ending.end.at = now;
   ending.end.signal = SIGKILL;

@@ -389,6 +389,26 @@ Status MachineRuntime::freeze(const MemberKey& key, bool frozen) {
   return ask_at_door(folder, FreezeRequest{frozen}, kDoorPatience);
 }
 
+Result<std::map<MemberKey, Bytes>> MachineRuntime::log_sizes() {
+  DIVVY_TRY(keys, list_members(options_.members));
+  std::map<MemberKey, Bytes> sizes;
+  for (const MemberKey& key : keys) {
+    std::uint64_t bytes = 0;
+    std::error_code code;
+    // One that is removed meanwhile has none.
+    for (fs::directory_iterator at(folder_of(key), code), end; !code && at != end;
+         at.increment(code)) {
+      struct stat file{};
+      if (!at->path().filename().string().starts_with("log.")) continue;
+      if (::lstat(at->path().c_str(), &file) == 0 && S_ISREG(file.st_mode)) {
+        bytes += static_cast<std::uint64_t>(file.st_size);
+      }
+    }
+    sizes[key] = Bytes(bytes);
+  }
+  return sizes;
+}
+
 Status MachineRuntime::forget(const MemberKey& key) {
   DIVVY_TRY(folder, MemberFolder::open(options_.members, key));
   if (is_starting(key) || report(folder).phase == MemberPhase::kLiving) {

@@ -43,6 +43,7 @@ class MachineRuntime final : public Runtime {
   [[nodiscard]] Status freeze(const MemberKey& key, bool frozen) override;
   [[nodiscard]] int watch_fd() const override { return epoll_.get(); }
   [[nodiscard]] std::vector<MemberReport> changes() override;
+  [[nodiscard]] Result<std::map<MemberKey, Bytes>> log_sizes() override;
   [[nodiscard]] Status forget(const MemberKey& key) override;
 
   // For readers of its output (run/log_reader.h) and callers at its door (run/door_client.h).

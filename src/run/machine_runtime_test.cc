@@ -31,6 +31,20 @@ TEST_F(Members, TellHowTheyEnded) {
   EXPECT_EQ(run(plain(5, {"/etc/passwd"})).exit_code, 126);
 }
 
+TEST_F(Members, TellWhatTheyUsed) {
+  // tail keeps what it may have to print; the shell's own child has the work, not its first
+  // process.
+  const model::MemberEnd end =
+      run(shell(1, "head -c 50000000 /dev/zero | tail -c 50000000 | wc -c"));
+  ASSERT_TRUE(end.succeeded());
+  ASSERT_TRUE(end.use.cpu.has_value());
+  EXPECT_GT(*end.use.cpu, Duration(0));
+  ASSERT_TRUE(end.use.ram_peak.has_value());
+  EXPECT_GE(*end.use.ram_peak, Bytes(50'000'000));
+  const model::MemberEnd never = run(plain(2, {"no-such-program"}));
+  EXPECT_EQ(never.use, model::MemberUse());
+}
+
 TEST_F(Members, LeaveTheirOutputWithTimesAndStreams) {
   const WallTime before = clock_.wall_now();
   run(shell(1, "echo out; echo err >&2; printf 'no end'"));

@@ -237,11 +237,15 @@ Result<Watch> parse_watch(std::string_view text) {
 }
 
 std::string to_document(const Ending& ending) {
-  return json::serialize(json::object{{"atNs", ending.end.at.time_since_epoch().count()},
-                                      {"exitCode", ending.end.exit_code},
-                                      {"signal", ending.end.signal},
-                                      {"reason", ending.end.reason},
-                                      {"lost", ending.lost}});
+  json::object document{{"atNs", ending.end.at.time_since_epoch().count()},
+                        {"exitCode", ending.end.exit_code},
+                        {"signal", ending.end.signal},
+                        {"reason", ending.end.reason},
+                        {"lost", ending.lost}};
+  const model::MemberUse& use = ending.end.use;
+  if (use.cpu) document["cpuNs"] = use.cpu->count();
+  if (use.ram_peak) document["ramPeakBytes"] = use.ram_peak->count();
+  return json::serialize(document);
 }
 
 Result<Ending> parse_ending(std::string_view text) {
@@ -255,11 +259,17 @@ Result<Ending> parse_ending(std::string_view text) {
   fields.take("signal", ending.end.signal);
   fields.take("reason", ending.end.reason);
   fields.take("lost", ending.lost);
+  std::optional<std::int64_t> cpu;
+  std::optional<std::uint64_t> ram;
+  fields.take("cpuNs", cpu);
+  fields.take("ramPeakBytes", ram);
   // A success is said, never assumed.
   if (!at || !code) fields.refuse("exitCode", "or atNs is missing");
   DIVVY_CHECK_OK(with_context(fields.status(), "exit"));
   ending.end.at = WallTime(Duration(*at));
   ending.end.exit_code = *code;
+  if (cpu && *cpu >= 0) ending.end.use.cpu = Duration(*cpu);
+  if (ram) ending.end.use.ram_peak = Bytes(*ram);
   return ending;
 }
 

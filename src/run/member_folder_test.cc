@@ -72,7 +72,11 @@ TEST_F(FolderTest, KeepsOrdersWatchAndTheLastWord) {
   EXPECT_EQ(*folder.watch(), watch);
   EXPECT_EQ(folder.ending().error().code, ErrorCode::kNotFound);
   Ending ending;
-  ending.end = {WallTime(Duration(1'234'567'890'123'456'789)), 3, 9, "out of memory"};
+  ending.end = {WallTime(Duration(1'234'567'890'123'456'789)),
+                3,
+                9,
+                "out of memory",
+                {std::chrono::milliseconds(1'500), mib(64), {}}};
   ASSERT_TRUE(folder.reserve_ending());
   EXPECT_EQ(folder.ending().error().code, ErrorCode::kNotFound);
   ASSERT_TRUE(folder.write(ending));

@@ -95,6 +95,8 @@ class Runtime {
   [[nodiscard]] virtual int watch_fd() const = 0;
   [[nodiscard]] virtual std::vector<MemberReport> changes() = 0;
 
+  // How much output is kept of each member that has a folder here.
+  [[nodiscard]] virtual Result<std::map<MemberKey, Bytes>> log_sizes() = 0;
   // Removes the folder, with its output, of a member that has ended. kFailedPrecondition: it lives.
   [[nodiscard]] virtual Status forget(const MemberKey& key) = 0;
 };

@@ -63,6 +63,8 @@ class Tending {
   void begin(Phase phase);
   void aside_ended(int status);
   void find_reason();
+  // What all of it used: call it when nobody is left and the group is still there.
+  void count_use();
   void finish();
   [[nodiscard]] bool anybody_left();
   [[nodiscard]] std::optional<Moment> next_deadline() const;

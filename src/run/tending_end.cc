@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -156,9 +157,26 @@ void Tending::find_reason() {
   }
 }
 
+// The group knows everybody who was in it. Without one, what those used whom we collected: all of
+// them end as our children, because orphans become ours. Containers are in a group of podman's.
+void Tending::count_use() {
+  if (start_failed_) return;
+  if (!orders_.member.container) end_.use = group_.use();
+  rusage children{};
+  if (::getrusage(RUSAGE_CHILDREN, &children) != 0) return;
+  const auto time = [](const timeval& value) {
+    return std::chrono::seconds(value.tv_sec) + std::chrono::microseconds(value.tv_usec);
+  };
+  if (!end_.use.cpu) end_.use.cpu = time(children.ru_utime) + time(children.ru_stime);
+  if (!end_.use.ram_peak && children.ru_maxrss > 0) {
+    end_.use.ram_peak = Bytes(static_cast<std::uint64_t>(children.ru_maxrss) * 1024);
+  }
+}
+
 void Tending::finish() {
   drain_output();
   find_reason();
+  count_use();
   if (!end_.reason.empty() && !start_failed_) log_.say(end_.reason, clock_.wall_now());
   for (int tries = 0; tries < 100 && !group_.remove(); ++tries) {
     (void)::poll(nullptr, 0, kGroupPauseMs);

@@ -57,6 +57,11 @@ Result<std::uint64_t> EventTable::first() {
   return static_cast<std::uint64_t>(first);
 }
 
+Status EventTable::forget_before(WallTime time) {
+  DIVVY_TRY(removal, connection_.prepare("DELETE FROM events WHERE at < ?"));
+  return removal.add(time).run();
+}
+
 Status EventTable::keep(std::uint64_t newest) {
   DIVVY_TRY(number, last());
   if (number <= newest) return {};

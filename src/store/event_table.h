@@ -49,6 +49,7 @@ class EventTable {
   // The lowest number that is still there: who saw less has missed some. 0: none is.
   [[nodiscard]] Result<std::uint64_t> first();
   // Forgets all but the newest.
+  [[nodiscard]] Status forget_before(WallTime time);
   [[nodiscard]] Status keep(std::uint64_t newest);
 
  private:

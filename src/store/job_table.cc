@@ -1,6 +1,7 @@
 #include "store/job_table.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "model/job_document.h"
 #include "store/job_row.h"
@@ -16,13 +17,13 @@ using model::JobState;
   "id, owner, spec, submitted, array_job, array_index, state, stopping, attempt, failures, " \
   "not_before, started, ended, array_at_once"
 
+#define DIVVY_UNFINISHED "'queued', 'starting', 'running', 'stopping', 'suspended'"
+
 constexpr std::string_view kFind = "SELECT " DIVVY_JOB_COLUMNS " FROM jobs WHERE id = ?";
 
 // Every state but the last three, so that the index on the state is used.
 constexpr std::string_view kUnfinished =
-    "SELECT " DIVVY_JOB_COLUMNS
-    " FROM jobs WHERE state IN ('queued', 'starting', 'running', 'stopping', 'suspended') "
-    "ORDER BY id";
+    "SELECT " DIVVY_JOB_COLUMNS " FROM jobs WHERE state IN (" DIVVY_UNFINISHED ") ORDER BY id";
 
 // What is in the database and cannot be understood was not written by us.
 Error damaged(JobId id, const Error& why) {
@@ -31,6 +32,28 @@ Error damaged(JobId id, const Error& why) {
 }
 
 std::int64_t signed_id(JobId id) { return static_cast<std::int64_t>(id.value()); }
+
+// The first column of every row that is left.
+Result<std::vector<JobId>> ids(Statement& query) {
+  std::vector<JobId> result;
+  for (;;) {
+    DIVVY_TRY(row, query.step());
+    if (!row) return result;
+    result.emplace_back(static_cast<std::uint64_t>(query.integer(0)));
+  }
+}
+
+// SQLite has 63 bits for a number; nobody has that much memory.
+std::optional<std::int64_t> stored(const std::optional<Bytes>& bytes) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+  if (!bytes) return std::nullopt;
+  return static_cast<std::int64_t>(std::min(bytes->count(), kMost));
+}
+
+std::optional<Bytes> bytes_in(const Statement& row, int column) {
+  if (row.is_null(column)) return std::nullopt;
+  return Bytes(static_cast<std::uint64_t>(row.integer(column)));
+}
 
 // Queues below a queue have its path and a slash in front; '0' is what follows '/'.
 struct QueueRange {
@@ -102,14 +125,20 @@ Status JobTable::write_members(const Job& job) {
   DIVVY_CHECK_OK(removal.add(signed_id(job.id)).add(job.attempt).run());
   for (const model::JobMember& member : job.members) {
     DIVVY_TRY(insertion,
-              connection_.prepare("INSERT INTO job_members VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+              connection_.prepare(
+                  "INSERT INTO job_members (job, attempt, rank, node, slices, started, ended, "
+                  "exit_code, signal, reason, cpu, ram_peak, gpu_memory_peak) "
+                  "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
     insertion.add(signed_id(job.id)).add(job.attempt).add(member.rank).add(member.node);
-    insertion.add(slices_text(member.slices));
+    insertion.add(slices_text(member.slices)).add(job.started);
     if (member.end) {
+      const model::MemberUse& use = member.end->use;
       insertion.add(member.end->at).add(member.end->exit_code).add(member.end->signal);
       insertion.add(member.end->reason);
+      insertion.add(use.cpu ? std::optional(std::int64_t{use.cpu->count()}) : std::nullopt);
+      insertion.add(stored(use.ram_peak)).add(stored(use.gpu_memory_peak));
     } else {
-      insertion.add(nullptr).add(nullptr).add(nullptr).add(nullptr);
+      for (int i = 0; i < 7; ++i) insertion.add(nullptr);
     }
     DIVVY_CHECK_OK(insertion.run());
   }
@@ -118,7 +147,8 @@ Status JobTable::write_members(const Job& job) {
 
 Result<std::vector<model::JobMember>> JobTable::read_members(JobId id, std::uint32_t attempt) {
   DIVVY_TRY(query,
-            connection_.prepare("SELECT rank, node, slices, ended, exit_code, signal, reason "
+            connection_.prepare("SELECT rank, node, slices, ended, exit_code, signal, reason, "
+                                "cpu, ram_peak, gpu_memory_peak "
                                 "FROM job_members WHERE job = ? AND attempt = ? ORDER BY rank"));
   query.add(signed_id(id)).add(attempt);
   std::vector<model::JobMember> members;
@@ -133,6 +163,10 @@ Result<std::vector<model::JobMember>> JobTable::read_members(JobId id, std::uint
     if (query.is_null(3)) continue;
     member.end = model::MemberEnd{query.time(3), static_cast<int>(query.integer(4)),
                                   static_cast<int>(query.integer(5)), query.text(6)};
+    model::MemberUse& use = member.end->use;
+    if (!query.is_null(7)) use.cpu = Duration(query.integer(7));
+    use.ram_peak = bytes_in(query, 8);
+    use.gpu_memory_peak = bytes_in(query, 9);
   }
 }
 
@@ -258,8 +292,8 @@ Result<std::vector<JobOutcome>> JobTable::outcomes(JobId id) {
 }
 
 Result<std::vector<JobAttempt>> JobTable::attempts(JobId id) {
-  DIVVY_TRY(query, connection_.prepare("SELECT DISTINCT attempt FROM job_members WHERE job = ? "
-                                       "ORDER BY attempt"));
+  DIVVY_TRY(query, connection_.prepare("SELECT attempt, max(started) FROM job_members WHERE "
+                                       "job = ? GROUP BY attempt ORDER BY attempt"));
   query.add(signed_id(id));
   std::vector<JobAttempt> attempts;
   for (;;) {
@@ -267,7 +301,7 @@ Result<std::vector<JobAttempt>> JobTable::attempts(JobId id) {
     if (!row) return attempts;
     const auto attempt = static_cast<std::uint32_t>(query.integer(0));
     DIVVY_TRY(members, read_members(id, attempt));
-    attempts.push_back({attempt, std::move(members)});
+    attempts.push_back({attempt, std::move(members), query.optional_time(1)});
   }
 }
 
@@ -282,25 +316,63 @@ Result<std::map<JobState, std::uint64_t>> JobTable::counts() {
   }
 }
 
+Result<std::vector<JobId>> JobTable::old_jobs(WallTime ended_before,
+                                              const std::optional<std::string>& owner,
+                                              std::uint32_t most) {
+  // Most jobs wait for nobody; their documents need not be taken apart.
+  DIVVY_TRY(query, connection_.prepare(
+                       "WITH needed AS (SELECT json_extract(other.value, '$.job') AS job "
+                       "FROM jobs AS waiting, json_each(waiting.spec, '$.after') AS other "
+                       "WHERE waiting.state IN (" DIVVY_UNFINISHED ") "
+                       "AND waiting.spec LIKE '%\"after\":[{%') "
+                       "SELECT id FROM jobs WHERE ended IS NOT NULL AND ended < ?1 "
+                       "AND state IN ('succeeded', 'failed', 'cancelled') "
+                       "AND (?2 IS NULL OR owner = ?2) AND id NOT IN (SELECT job FROM needed) "
+                       "AND (array_job IS NULL OR (array_job NOT IN (SELECT job FROM needed) "
+                       "AND NOT EXISTS (SELECT 1 FROM jobs AS task WHERE "
+                       "task.array_job = jobs.array_job AND "
+                       "task.state IN (" DIVVY_UNFINISHED ")))) "
+                       "ORDER BY ended, id LIMIT ?3"));
+  query.add(ended_before).add(owner).add(most);
+  return ids(query);
+}
+
+Result<std::optional<WallTime>> JobTable::end_behind(std::uint32_t newer) {
+  DIVVY_TRY(query, connection_.prepare("SELECT ended FROM jobs WHERE ended IS NOT NULL "
+                                       "ORDER BY ended DESC LIMIT 1 OFFSET ?"));
+  DIVVY_TRY(row, query.add(newer).step());
+  return row ? query.optional_time(0) : std::nullopt;
+}
+
+Result<std::vector<JobId>> JobTable::ended() {
+  DIVVY_TRY(query, connection_.prepare("SELECT id FROM jobs WHERE ended IS NOT NULL "
+                                       "ORDER BY ended, id"));
+  return ids(query);
+}
+
+Result<std::vector<JobTable::MemberName>> JobTable::member_names(JobId id) {
+  DIVVY_TRY(query, connection_.prepare("SELECT attempt, rank FROM job_members WHERE job = ?"));
+  query.add(signed_id(id));
+  std::vector<MemberName> names;
+  for (;;) {
+    DIVVY_TRY(row, query.step());
+    if (!row) return names;
+    names.push_back({static_cast<std::uint32_t>(query.integer(0)),
+                     static_cast<std::uint32_t>(query.integer(1))});
+  }
+}
+
+Status JobTable::remove(JobId id) {
+  DIVVY_TRY(removal, connection_.prepare("DELETE FROM jobs WHERE id = ?"));
+  return removal.add(signed_id(id)).run();
+}
+
 Result<std::vector<JobId>> JobTable::prune(WallTime ended_before,
                                            const std::optional<std::string>& owner,
                                            std::uint32_t most) {
-  std::vector<JobId> gone;
-  {
-    DIVVY_TRY(query, connection_.prepare(
-                         "SELECT id FROM jobs WHERE state IN ('succeeded', 'failed', 'cancelled') "
-                         "AND ended < ?1 AND (?2 IS NULL OR owner = ?2) ORDER BY id LIMIT ?3"));
-    query.add(ended_before).add(owner).add(most);
-    for (;;) {
-      DIVVY_TRY(row, query.step());
-      if (!row) break;
-      gone.emplace_back(static_cast<std::uint64_t>(query.integer(0)));
-    }
-  }
-  for (const JobId id : gone) {
-    DIVVY_TRY(removal, connection_.prepare("DELETE FROM jobs WHERE id = ?"));
-    DIVVY_CHECK_OK(removal.add(signed_id(id)).run());
-  }
+  DIVVY_TRY(gone, old_jobs(ended_before, owner, most));
+  for (const JobId id : gone) DIVVY_CHECK_OK(remove(id));
+  std::ranges::sort(gone);
   return gone;
 }
 

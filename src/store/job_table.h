@@ -39,6 +39,7 @@ struct JobPage {
 struct JobAttempt {
   std::uint32_t attempt = 0;
   std::vector<model::JobMember> members;
+  std::optional<WallTime> started{};  // nothing: it never ran, or that was not written down yet
   friend bool operator==(const JobAttempt&, const JobAttempt&) = default;
 };
 
@@ -73,8 +74,25 @@ class JobTable {
   [[nodiscard]] Result<std::vector<JobAttempt>> attempts(model::JobId id);
   [[nodiscard]] Result<std::map<model::JobState, std::uint64_t>> counts();
 
-  // Forgets finished jobs that ended before, of one owner or of all; at most `most` of them, so
-  // that a large clean-up does not hold up the others. Answers with those that are gone.
+  // Finished jobs that ended before, of one owner or of all, those that ended first; at most `most`
+  // of them. Never one that a job waits for which has not ended, and no task of an array of which
+  // another has not.
+  [[nodiscard]] Result<std::vector<model::JobId>> old_jobs(WallTime ended_before,
+                                                           const std::optional<std::string>& owner,
+                                                           std::uint32_t most);
+  // When the job ended of which `newer` ended later; nothing: there are not so many.
+  [[nodiscard]] Result<std::optional<WallTime>> end_behind(std::uint32_t newer);
+  // Ended jobs, those that ended first.
+  [[nodiscard]] Result<std::vector<model::JobId>> ended();
+  // What a member's attempt and rank were, of every attempt.
+  struct MemberName {
+    std::uint32_t attempt = 0;
+    std::uint32_t rank = 0;
+  };
+  [[nodiscard]] Result<std::vector<MemberName>> member_names(model::JobId id);
+  [[nodiscard]] Status remove(model::JobId id);
+  // Forgets what old_jobs() answers, so few at a time that a large clean-up does not hold up the
+  // others. Answers with those that are gone, in the order of their numbers.
   [[nodiscard]] Result<std::vector<model::JobId>> prune(WallTime ended_before,
                                                         const std::optional<std::string>& owner,
                                                         std::uint32_t most = 1000);

@@ -53,8 +53,11 @@ TEST_F(JobTableTest, AJobComesBackAsItWas) {
   job.started = at_second(6);
   job.ended = at_second(7);
   job.members = {member(0), member(1)};
-  job.members[1].end =
-      model::MemberEnd{.at = at_second(9), .exit_code = 137, .signal = 9, .reason = "killed"};
+  job.members[1].end = model::MemberEnd{.at = at_second(9),
+                                        .exit_code = 137,
+                                        .signal = 9,
+                                        .reason = "killed",
+                                        .use = {std::chrono::milliseconds(1500), mib(64), gib(3)}};
   job.history.push_back({at_second(2), JobState::kStarting, "placed on \"node-a\""});
   insert(job);
   EXPECT_EQ(find(7), job);
@@ -89,12 +92,13 @@ TEST_F(JobTableTest, MembersOfEarlierAttemptsAreKept) {
   update(job);
   const auto first = job.members;
   job.attempt = 2;
+  job.started = at_second(6);
   job.members = {member(0)};
   update(job);
   EXPECT_EQ(find(1), job);
   const auto attempts =
       read([](Connection& connection) { return JobTable(connection).attempts(JobId(1)); });
-  EXPECT_EQ(attempts, (std::vector<JobAttempt>{{1, first}, {2, job.members}}));
+  EXPECT_EQ(attempts, (std::vector<JobAttempt>{{1, first, {}}, {2, job.members, at_second(6)}}));
 }
 
 TEST_F(JobTableTest, WhatIsThereIsNotInsertedAndWhatIsNotThereIsNotUpdated) {
@@ -254,6 +258,48 @@ TEST_F(JobTableTest, PrunesOnlyWhatHasEndedBefore) {
             }),
             2)
       << "what belonged to them is gone too";
+}
+
+TEST_F(JobTableTest, KeepsWhatOthersWaitForAndTasksOfAnArrayThatIsNotOver) {
+  const auto ended = [](std::uint64_t id) {
+    Job job = test_job(id);
+    job.state = JobState::kSucceeded;
+    job.ended = at_second(static_cast<int>(100 - id));  // The last one first
+    return job;
+  };
+  for (std::uint64_t id = 1; id <= 3; ++id) insert(ended(id));
+  Job waits = test_job(4);
+  waits.spec.after = {{JobId(2), model::DependencyKind::kSucceeded}};
+  insert(waits);
+  Job waited = ended(5);
+  waited.spec.after = {{JobId(1), model::DependencyKind::kSucceeded}};
+  insert(waited);  // It has ended itself: nobody waits for 1
+  Job task = ended(6);
+  task.task = model::ArrayTask{.array = JobId(6), .index = 0, .at_once = 0};
+  insert(task);
+  Job other = test_job(7);
+  other.task = model::ArrayTask{.array = JobId(6), .index = 1, .at_once = 0};
+  insert(other);
+  const auto old = [this](std::uint32_t most) {
+    return read([most](Connection& connection) {
+      return JobTable(connection).old_jobs(at_second(1000), std::nullopt, most);
+    });
+  };
+  EXPECT_EQ(old(10), (std::vector<JobId>{JobId(5), JobId(3), JobId(1)}))
+      << "in order of their ends";
+  EXPECT_EQ(old(1), (std::vector<JobId>{JobId(5)}));
+  // An array as a whole can be waited for.
+  other.state = JobState::kFailed;
+  other.ended = at_second(1);
+  update(other);
+  EXPECT_EQ(old(2), (std::vector<JobId>{JobId(7), JobId(6)}));
+  waits.spec.after = {{JobId(6), model::DependencyKind::kEnded}};
+  update(waits);
+  EXPECT_EQ(old(10), (std::vector<JobId>{JobId(5), JobId(3), JobId(2), JobId(1)}));
+  EXPECT_EQ(read([](Connection& connection) { return JobTable(connection).end_behind(5); }),
+            at_second(1));
+  EXPECT_EQ(read([](Connection& connection) { return JobTable(connection).end_behind(6); }),
+            std::nullopt);
 }
 
 TEST_F(JobTableTest, ASpecThatCannotBeReadIsNamedAsDamage) {

@@ -120,9 +120,19 @@ CREATE TABLE submissions (
 CREATE INDEX submissions_by_time ON submissions (at);
 )";
 
+// 3: what members used, when their attempt began to run, and which jobs ended first.
+constexpr const char* kAccounting = R"(
+ALTER TABLE job_members ADD COLUMN started INTEGER;
+ALTER TABLE job_members ADD COLUMN cpu INTEGER;
+ALTER TABLE job_members ADD COLUMN ram_peak INTEGER;
+ALTER TABLE job_members ADD COLUMN gpu_memory_peak INTEGER;
+ALTER TABLE usage ADD COLUMN cpu INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX jobs_by_end ON jobs (ended, id) WHERE ended IS NOT NULL;
+)";
+
 // Released steps are never changed; a new one is added at the end, together with a file in
 // fixtures/ that has the schema before it.
-constexpr std::array kSteps{kJobsAndPeople, kUsageAndEvents};
+constexpr std::array kSteps{kJobsAndPeople, kUsageAndEvents, kAccounting};
 
 }  // namespace
 

@@ -9,6 +9,7 @@
 #include "store/people_table.h"
 #include "store/settings_table.h"
 #include "store/testing.h"
+#include "store/usage_table.h"
 
 namespace divvy::store {
 namespace {
@@ -54,7 +55,9 @@ TEST_P(Migrations, EverythingOfAnEarlierSchemaIsThereAfterwards) {
   make(text_of(fixture(GetParam())));
   auto database = Database::open(file());
   ASSERT_TRUE(database.has_value()) << database.error().message;
-  const Status looked = (*database)->read([](Connection& connection) -> Status {
+  const bool kept_usage = GetParam() >= 2;
+  const bool kept_use = GetParam() >= 3;
+  const Status looked = (*database)->read([&](Connection& connection) -> Status {
     DIVVY_TRY(schema, check_schema(connection));
     EXPECT_EQ(schema, newest_schema());
 
@@ -69,6 +72,18 @@ TEST_P(Migrations, EverythingOfAnEarlierSchemaIsThereAfterwards) {
     EXPECT_EQ(job->history.size(), 3U);
     EXPECT_EQ(job->members.size(), 1U);
     EXPECT_EQ(job->members.at(0).slices.at(0).memory(), gib(10));
+    // What was not counted then is not known now.
+    DIVVY_TRY(before, JobTable(connection).find(model::JobId(6)));
+    EXPECT_TRUE(before && before->members.at(0).end);
+    if (!before) return {};
+    EXPECT_EQ(before->members.at(0).end->use,
+              kept_use ? (model::MemberUse{std::chrono::milliseconds(1500), mib(64), gib(1)})
+                       : model::MemberUse());
+    DIVVY_TRY(used, UsageTable(connection).report(UsageBy::kJob, {}));
+    if (kept_usage) {
+      EXPECT_EQ(used.at(0).held, 18'000U);
+      EXPECT_EQ(used.at(0).cpu, kept_use ? 1'500U : 0U);
+    }
     DIVVY_TRY(next, JobTable(connection).next_id());
     EXPECT_EQ(next, model::JobId(10)) << "jobs up to 9 have been";
 

@@ -6,9 +6,10 @@
 
 namespace divvy::store {
 
-Status forget_old(Connection& connection, WallTime now) {
+Status forget_old(Connection& connection, WallTime now, std::optional<WallTime> events_since) {
   DIVVY_CHECK_OK(forget_keys(connection, now - kKeepKeys));
   DIVVY_CHECK_OK(EventTable(connection).keep(kKeepEvents));
+  if (events_since) DIVVY_CHECK_OK(EventTable(connection).forget_before(*events_since));
   return UsageTable(connection).forget_before(now - kKeepUsage);
 }
 

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -17,6 +18,8 @@ constexpr std::uint64_t kKeepEvents = 100'000;
 // A year and a month, so that a whole year can be reported.
 constexpr std::chrono::hours kKeepUsage{24 * 400};
 
-[[nodiscard]] Status forget_old(Connection& connection, WallTime now);
+// `events_since`: those from before go, too; nothing: however old they are.
+[[nodiscard]] Status forget_old(Connection& connection, WallTime now,
+                                std::optional<WallTime> events_since = {});
 
 }  // namespace divvy::store

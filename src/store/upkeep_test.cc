@@ -44,6 +44,18 @@ TEST_F(UpkeepTest, ForgetsWhatIsTooOldAndKeepsTheRest) {
   const auto rows = read([](Connection& connection) { return UsageTable(connection).rows({}); });
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows[0].job, model::JobId(2));
+  EventRow late;
+  late.at = now;
+  commit([&](Connection& connection) -> Status {
+    DIVVY_CHECK_OK(EventTable(connection).add(late));
+    return {};
+  });
+  commit([&](Connection& connection) {
+    return forget_old(connection, now, now - std::chrono::hours(1));
+  });
+  EXPECT_EQ(read([](Connection& connection) { return EventTable(connection).first(); }),
+            kKeepEvents + 4)
+      << "the others were too old";
   commit([&](Connection& connection) -> Status {
     DIVVY_TRY(again, submit(connection, new_key));
     EXPECT_TRUE(again.repeated);

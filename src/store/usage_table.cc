@@ -47,17 +47,19 @@ std::uint64_t amount(const Statement& row, int column) {
 Status UsageTable::add(const UsageRow& row) {
   DIVVY_TRY(insertion,
             connection_.prepare(
-                "INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+                "INSERT INTO usage (hour, job, attempt, owner, queue, held, used, memory, cpu) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
                 "held = held + excluded.held, used = used + excluded.used, "
-                "memory = memory + excluded.memory"));
+                "memory = memory + excluded.memory, cpu = cpu + excluded.cpu"));
   insertion.add(hour_of(row.from)).add(row.job.value()).add(row.attempt);
   insertion.add(row.owner).add(row.queue).add(row.held).add(row.used);
-  return insertion.add(row.memory).run();
+  return insertion.add(row.memory).add(row.cpu).run();
 }
 
 Result<std::vector<UsageSum>> UsageTable::report(UsageBy by, const UsageFilter& filter) {
   const std::string sql = fmt::format(
-      "SELECT {0}, sum(held), sum(used), sum(memory), count(DISTINCT job){1} GROUP BY {0} "
+      "SELECT {0}, sum(held), sum(used), sum(memory), count(DISTINCT job), sum(cpu){1} GROUP BY "
+      "{0} "
       "ORDER BY {0}",
       column(by), kWhere);
   DIVVY_TRY(query, connection_.prepare(sql));
@@ -66,14 +68,15 @@ Result<std::vector<UsageSum>> UsageTable::report(UsageBy by, const UsageFilter& 
   for (;;) {
     DIVVY_TRY(row, query.step());
     if (!row) return sums;
-    sums.push_back(
-        {query.text(0), amount(query, 1), amount(query, 2), amount(query, 3), amount(query, 4)});
+    sums.push_back({query.text(0), amount(query, 1), amount(query, 2), amount(query, 3),
+                    amount(query, 4), amount(query, 5)});
   }
 }
 
 Result<std::vector<UsageRow>> UsageTable::rows(const UsageFilter& filter) {
   const std::string sql = fmt::format(
-      "SELECT hour, job, attempt, owner, queue, held, used, memory{} ORDER BY hour, job, attempt",
+      "SELECT hour, job, attempt, owner, queue, held, used, memory, cpu{} ORDER BY hour, job, "
+      "attempt",
       kWhere);
   DIVVY_TRY(query, connection_.prepare(sql));
   add_filter(query, filter);
@@ -88,7 +91,8 @@ Result<std::vector<UsageRow>> UsageTable::rows(const UsageFilter& filter) {
                     .queue = query.text(4),
                     .held = amount(query, 5),
                     .used = amount(query, 6),
-                    .memory = amount(query, 7)});
+                    .memory = amount(query, 7),
+                    .cpu = amount(query, 8)});
   }
 }
 

@@ -25,6 +25,7 @@ struct UsageRow {
   std::uint64_t held = 0;    // Thousandths of a GPU times seconds that it had
   std::uint64_t used = 0;    // Likewise, that it used
   std::uint64_t memory = 0;  // MiB of GPU memory times seconds that it had
+  std::uint64_t cpu = 0;     // Milliseconds; booked when a member has ended
 };
 
 enum class UsageBy { kUser, kQueue, kJob, kHour };
@@ -35,6 +36,7 @@ struct UsageSum {
   std::uint64_t used = 0;
   std::uint64_t memory = 0;
   std::uint64_t jobs = 0;  // That had anything
+  std::uint64_t cpu = 0;
   friend bool operator==(const UsageSum&, const UsageSum&) = default;
 };
 
