@@ -48,6 +48,13 @@ int give_up(const MemberFolder& folder, UniqueFd& channel, const Error& why) {
 
 int look_after(const MemberFolder& folder, UniqueFd channel) {
   auto orders = folder.orders();
+  if (!orders && orders.error().code == ErrorCode::kNotFound) {
+    // Orders are written before a shepherd is started: this one belongs to a start that was given
+    // up, and the folder to the next one. Not even its lock is taken: whoever holds it is taken for
+    // the one who looks after the member.
+    tell(channel, "there are no orders for this shepherd");
+    return 1;
+  }
   // Before the lock is taken: whoever sees that a member is looked after finds a door to knock at.
   auto door =
       orders ? listen_at_door(folder.fd(), orders->member.uid) : Result<UniqueFd>(UniqueFd());
@@ -60,12 +67,6 @@ int look_after(const MemberFolder& folder, UniqueFd channel) {
   }
   if (folder.ending() || folder.ending().error().code != ErrorCode::kNotFound) {
     tell(channel, "somebody gave this member up before it was started");
-    return 1;
-  }
-  if (!orders && orders.error().code == ErrorCode::kNotFound) {
-    // Orders are written before a shepherd is started: this one belongs to a start that was given
-    // up, and the folder to the next one.
-    tell(channel, "there are no orders for this shepherd");
     return 1;
   }
   if (!orders) return give_up(folder, channel, orders.error());
