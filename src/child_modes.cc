@@ -43,6 +43,7 @@ std::optional<int> run_as_child(int argc, char** argv) {
   if (mode == "--sampler") return sample();
   if (mode == "--probe") return probe(argv[2]);
   if (mode == "--shepherd") return run::run_shepherd(argv[2]);
+  if (mode == "--remove-container") return run::run_removal(argv[2]);
   return std::nullopt;
 }
 

@@ -71,7 +71,12 @@ QueueSettings queue_settings_of(const config::DaemonConfig& config) {
   settings.certificate = config.api.certificate;
   settings.key = config.api.key;
   settings.max_rate = config.api.max_rate;
-  settings.podman = {config.containers.podman, config.containers.options};
+  settings.podman.program = config.containers.podman;
+  settings.podman.run_options = config.containers.options;
+  settings.podman.per_user = config.containers.rootless;
+  settings.podman.run_folder = (config.folders.run / "users").string();
+  settings.podman.storage = config.containers.storage.string();
+  settings.keeps_privileges = !config.privileges.drop;
   return settings;
 }
 

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "dispatch/accounts.h"
 #include "driver.h"
+#include "run/rootless.h"
 #include "store/upkeep.h"
 
 namespace divvy {
@@ -31,6 +32,18 @@ run::Environment driver_environment() {
     if (const char* value = std::getenv(name)) environment[name] = value;
   }
   return environment;
+}
+
+Status check_container_of(const dispatch::FindAccount& account_of, const std::string& owner,
+                          const model::ContainerSpec& container, const QueueSettings& settings) {
+  DIVVY_TRY(account, account_of(owner));
+  run::MachineUser user;
+  user.uid = account.user.uid;
+  user.gid = account.user.gid;
+  user.groups = account.groups;
+  user.account = account.login;
+  return run::check_container(user, container, settings.podman,
+                              {::geteuid(), settings.keeps_privileges});
 }
 
 }  // namespace
@@ -77,6 +90,11 @@ Result<std::unique_ptr<QueueHouse>> QueueHouse::create(node::Tenants& tenants, C
       .runtime = *house->runtime_,
       .folder_of = [&runtime = *house->runtime_](
                        const run::MemberKey& key) { return runtime.folder_of(key); },
+      .check_container =
+          [home = house.get()](const std::string& owner, const model::ContainerSpec& container) {
+            return check_container_of(dispatch::accounts_of(*home->database_), owner, container,
+                                      home->settings_);
+          },
       .clock = clock,
       .bell = house->bell_,
       .kept_for = [retention = house->retention_.get()] { return retention->rules().keep; }});

@@ -34,6 +34,7 @@ struct QueueSettings {
   std::filesystem::path key;
   std::uint32_t max_rate = 100;
   run::PodmanSettings podman;
+  bool keeps_privileges = false;  // all of root's
 };
 
 class QueueHouse {

@@ -32,7 +32,8 @@ class JobContainers : public JobMachine {
     fs::create_directories(folder() / "data");
     make_image();
     std::ofstream(folder() / "divvyd.yaml") << fmt::format(
-        "privileges: {{drop: false}}\ncontainers:\n  podman: [\"{}\"]\n  options: [\"{}\"]\n",
+        "privileges: {{drop: false}}\ncontainers:\n  rootless: false\n  podman: [\"{}\"]\n  "
+        "options: [\"{}\"]\n",
         podman_program(), fmt::join(container_run_options(), "\", \""));
     start_contained();
   }

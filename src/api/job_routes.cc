@@ -163,6 +163,9 @@ JobRoutes::Answer JobRoutes::submit(const net::HttpRequest& request,
   DIVVY_TRY(spec, parse_new_job(request.body));
   dispatch::NewJob wanted(std::move(spec));
   wanted.owner = who.name;
+  if (wanted.spec.container) {
+    DIVVY_CHECK_OK(parts_.check_container(wanted.owner, *wanted.spec.container));
+  }
   json::object document = headed("JobList");
   if (dry_run) {
     DIVVY_CHECK_OK(parts_.dispatcher.check(wanted.spec, wanted.owner));

@@ -41,6 +41,8 @@ class JobRoutes {
     run::Runtime& runtime;
     // Where the folder of a member is.
     std::function<std::filesystem::path(const run::MemberKey&)> folder_of;
+    // Whether this machine can run such a container for this person; if not, why and what to do.
+    std::function<Status(const std::string& owner, const model::ContainerSpec&)> check_container;
     const Clock& clock;
     EventBell& bell;
     // How long ended jobs are kept; 0: until somebody prunes them.

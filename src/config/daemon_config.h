@@ -80,6 +80,8 @@ struct CdiConfig {
 struct ContainersConfig {
   std::vector<std::string> podman = {"podman"};  // The program with its global options
   std::vector<std::string> options;              // For `podman run`, before Divvy's own
+  bool rootless = true;                          // Root's daemon has the job's own user run podman
+  std::filesystem::path storage;  // Images of rootless containers; empty: the user's home
 };
 
 struct PrivilegesConfig {

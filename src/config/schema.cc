@@ -275,12 +275,20 @@ std::vector<Setting> make_table() {
                        FIELD(cdi.graphics)));
 
   table.push_back(row("containers", "podman", "a list of words", kRestart,
-                      "The program, with options that hold for all its commands. It needs more "
-                      "privileges than root's daemon keeps: see privileges.drop.",
+                      "The program, with options that hold for all its commands.",
                       FIELD(containers.podman), read_words, kWritePlainly));
   table.push_back(row("containers", "options", "a list of words", kRestart,
                       "For every `podman run`, before those that a job asks for.",
                       FIELD(containers.options), read_words, kWritePlainly));
+  table.push_back(flag("containers", "rootless", kRestart,
+                       "Root's daemon has the job's own user run podman, in a user namespace. With "
+                       "false root's podman runs the containers of everybody, which needs "
+                       "privileges.drop: false.",
+                       FIELD(containers.rootless)));
+  table.push_back(row("containers", "storage", "a folder", kRestart,
+                      "Where rootless containers and their images are, in a folder for each user "
+                      "that is made here. Empty: in the user's home, below .local/share/divvy.",
+                      FIELD(containers.storage), read_optional_folder, kWritePlainly));
 
   table.push_back(flag("privileges", "drop", kRestart,
                        "Give up the capabilities that the daemon does not need.",

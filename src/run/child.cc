@@ -153,6 +153,9 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   }
   // As the user, who cannot go beyond what the daemon has; root could.
   set_ulimits(plan, report);
+  if (plan.inside && !plan.inside->enter()) {
+    give_up(report, kNotExecutable, fmt::format("the user namespace of user {}", plan.uid));
+  }
   // After the change of user, which would take it away again.
   if (plan.dies_with_us) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -170,6 +173,12 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   // Whatever somebody has left open is nothing for a foreign program. On an old kernel it is as it
   // was opened.
   ::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
+  if (plan.kept) {
+    report = ::fcntl(report, F_DUPFD_CLOEXEC, 10);
+    // Not dup2 alone, which does nothing where it is that one already.
+    const int kept = ::fcntl(plan.kept->get(), F_DUPFD_CLOEXEC, 10);
+    if (kept < 0 || ::dup2(kept, kKeptDescriptor) < 0) give_up(report, kNotExecutable, "dup2");
+  }
   ::execvp(word_pointers[0], word_pointers.data());
   give_up(report, errno == ENOENT ? kNoSuchProgram : kNotExecutable, plan.words[0]);
 }

@@ -6,12 +6,14 @@
 #include <sys/types.h>
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "model/job_spec.h"
+#include "run/user_namespace.h"
 
 namespace divvy::run {
 
@@ -30,8 +32,13 @@ struct ChildPlan {
   int output = -1;
   int error = -1;
   int terminal = -1;  // instead of the three: the child's end of a terminal, which becomes its own
+  // Where it goes once it is the user, to be root there; none: it stays outside.
+  std::shared_ptr<const UserNamespace> inside;
+  std::shared_ptr<const UniqueFd> kept;  // stays open in it, as kKeptDescriptor
   bool dies_with_us = true;
 };
+
+inline constexpr int kKeptDescriptor = 3;
 
 // How a start failed, as a shell would say it.
 struct ChildFailure {

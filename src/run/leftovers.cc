@@ -103,16 +103,33 @@ Status run_to_the_end(const ChildPlan& plan) {
   return {};
 }
 
+ChildPlan remove_as_user(const MemberFolder& folder, const std::vector<std::string>& remover) {
+  ChildPlan plan;
+  plan.words = remover;
+  plan.words.push_back(folder.path().string());
+  return plan;
+}
+
 }  // namespace
 
-Result<Ending> end_lost_member(const MemberFolder& folder, WallTime now) {
+Result<Ending> end_lost_member(const MemberFolder& folder, const std::vector<std::string>& remover,
+                               WallTime now) {
   // Where its files are damaged it is still found by its name.
   const Watch watch = folder.watch().value_or(Watch{});
   const Cgroup group = Cgroup::adopt(watch.groups);
   DIVVY_CHECK_OK(kill_processes(group, unique_name(folder)));
   const auto orders = folder.orders();
   if (orders) {
-    if (const auto remove = make_program(*orders, folder)->remove()) {
+    const auto remove = make_program(*orders, folder)->remove();
+    if (remove && remove->uid != ::geteuid()) {
+      const Status removed = run_to_the_end(remove_as_user(folder, remover));
+      // No process of it is left, and what is left is the user's own: who spoils that must not hold
+      // a GPU for ever.
+      if (!removed) {
+        log_warning("the container of a lost member was not removed",
+                    {{"member", to_string(folder.key())}, {"reason", removed.error().message}});
+      }
+    } else if (remove) {
       const Status removed = run_to_the_end(*remove);
       // Where there is no podman there is no container either.
       if (!removed && removed.error().code != ErrorCode::kNotFound) return err(removed.error());

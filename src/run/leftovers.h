@@ -11,6 +11,7 @@ namespace divvy::run {
 
 // Only by whoever holds the folder's lock. kUnavailable: something does not die (a process that the
 // driver holds, say), and there is no last word yet; try again later.
-[[nodiscard]] Result<Ending> end_lost_member(const MemberFolder& folder, WallTime now);
+[[nodiscard]] Result<Ending> end_lost_member(const MemberFolder& folder,
+                                             const std::vector<std::string>& remover, WallTime now);
 
 }  // namespace divvy::run

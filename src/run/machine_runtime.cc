@@ -232,7 +232,7 @@ MemberReport MachineRuntime::report(const MemberFolder& folder) {
 MemberReport MachineRuntime::end_if_lost(const MemberFolder& folder) {
   Look seen = look(folder);
   if (!seen.lock) return std::move(seen.report);
-  const auto ending = end_lost_member(folder, clock_.wall_now());
+  const auto ending = end_lost_member(folder, options_.remover, clock_.wall_now());
   if (ending) {
     set_end(seen.report, *ending);
   } else {

@@ -27,6 +27,8 @@ class MachineRuntime final : public Runtime {
     std::filesystem::path members;  // made where it is not there
     // The program and arguments that are a shepherd when the folder follows.
     std::vector<std::string> shepherd = {"/proc/self/exe", "--shepherd"};
+    // The same for one that removes a lost member's container (run/shepherd.h).
+    std::vector<std::string> remover = {"/proc/self/exe", "--remove-container"};
     PodmanSettings podman;
     bool control_groups = true;
     std::chrono::seconds patience{30};  // for a shepherd that does not say that it is ready

@@ -184,7 +184,10 @@ std::string to_document(const Orders& orders) {
   return json::serialize(
       json::object{{"member", member_object(orders.member)},
                    {"podman", json::object{{"program", texts(orders.podman.program)},
-                                           {"runOptions", texts(orders.podman.run_options)}}},
+                                           {"runOptions", texts(orders.podman.run_options)},
+                                           {"perUser", orders.podman.per_user},
+                                           {"runFolder", orders.podman.run_folder},
+                                           {"storage", orders.podman.storage}}},
                    {"controlGroups", orders.control_groups}});
 }
 
@@ -201,6 +204,9 @@ Result<Orders> parse_orders(std::string_view text) {
     JsonFields inner(*podman);
     inner.take("program", orders.podman.program);
     inner.take("runOptions", orders.podman.run_options);
+    inner.take("perUser", orders.podman.per_user);
+    inner.take("runFolder", orders.podman.run_folder);
+    inner.take("storage", orders.podman.storage);
     fields.adopt(inner.status());
   }
   fields.take("controlGroups", orders.control_groups);

@@ -18,6 +18,10 @@ struct PodmanSettings {
   // With its global options ("--root", ...); looked for in PATH.
   std::vector<std::string> program = {"podman"};
   std::vector<std::string> run_options;  // for `podman run`, before ours
+  // Root's daemon has each job's own user run podman (run/rootless.h); otherwise it is root's.
+  bool per_user = false;
+  std::string run_folder;  // then: holds the runtime folder of each user
+  std::string storage;     // and the images of each user; empty: they are in the user's home
   friend bool operator==(const PodmanSettings&, const PodmanSettings&) = default;
 };
 

@@ -39,7 +39,7 @@ Orders full_orders() {
   member.keep_input = true;
   member.log_part = mib(1);
   member.log_parts = 9;
-  orders.podman = {{"podman", "--root", "/x"}, {"--network", "none"}};
+  orders.podman = {{"podman", "--root", "/x"}, {"--network", "none"}, true, "/run/u", "/srv/i"};
   orders.control_groups = false;
   return orders;
 }

@@ -1,15 +1,20 @@
 #include "run/member_program.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <string_view>
 
 #include "run/durable_file.h"
 #include "run/podman_runtime.h"
+#include "run/rootless.h"
 #include "run/staged_mounts.h"
 
 extern char** environ;
@@ -83,25 +88,78 @@ class PlainProgram final : public MemberProgram {
   std::string name_;
 };
 
+// Podman and what it starts are in the member's control group with the member, where the group
+// holds the limits: what they need at most, with an image that is pulled.
+constexpr Bytes kPodmanRam = mib(256);
+constexpr std::uint32_t kPodmanTasks = 256;
+
+// In memory, and sealed: whoever has the descriptor can read it and nothing else.
+Result<UniqueFd> sealed_file(std::string_view text) {
+  UniqueFd file(::memfd_create("divvy-variables", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file || !write_all(file.get(), text) ||
+      ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK) !=
+          0) {
+    return err(ErrorCode::kIo, "environment: {}", std::strerror(errno));
+  }
+  return file;
+}
+
+PodmanMember podman_of(const Orders& orders, const MemberFolder& folder) {
+  PodmanMember podman;
+  podman.settings = orders.podman;
+  podman.name = unique_name(folder);
+  if (::geteuid() != 0) {
+    podman.user = PodmanUser::kDaemon;
+  } else if (orders.podman.per_user && orders.member.uid != 0) {
+    podman.user = PodmanUser::kMember;
+  }
+  return podman;
+}
+
 class PodmanProgram final : public MemberProgram {
  public:
   PodmanProgram(const Orders& orders, const MemberFolder& folder)
-      : member_(orders.member), podman_{orders.podman, unique_name(folder)}, folder_(folder) {}
+      : member_(orders.member), podman_(podman_of(orders, folder)), folder_(folder) {}
+
+  Status prepare() override {
+    if (podman_.user != PodmanUser::kMember) return {};
+    DIVVY_TRY(user, find_user(member_.uid));
+    user.gid = member_.gid;
+    user.groups = member_.groups;
+    DIVVY_TRY(wanted, rootless_user(user, podman_.settings));
+    DIVVY_TRY(rootless, rootless_podman(user, podman_.settings));
+    DIVVY_TRY(inside, UserNamespace::create(wanted));
+    inside_ = std::make_shared<const UserNamespace>(std::move(inside));
+    podman_.settings.program = std::move(rootless.program);
+    podman_.uids = count_of(wanted.uids);
+    podman_.gids = count_of(wanted.gids);
+    environment_ = std::move(rootless.environment);
+    return {};
+  }
 
   Result<ChildPlan> start() const override {
     MemberStart member = member_;
-    if (member.uid != ::geteuid()) {
+    if (podman_.user != PodmanUser::kDaemon && member.uid != 0) DIVVY_CHECK_OK(check_ulimits());
+    if (podman_.user == PodmanUser::kRoot && member.uid != 0) {
       DIVVY_TRY(staged, stage_mounts(folder_, as_user(), member.container->mounts));
       member.container->mounts = std::move(staged);
-      DIVVY_CHECK_OK(check_ulimits());
     }
     DIVVY_TRY(variables, container_variables(member_.environment));
-    DIVVY_CHECK_OK(write_whole(folder_.fd(), kVariablesFile, variables.file));
-    DIVVY_TRY(words, podman_run(podman_, member, variables,
-                                (folder_.path() / kVariablesFile).string(), ::geteuid() != 0));
+    std::shared_ptr<const UniqueFd> kept;
+    std::string path = (folder_.path() / kVariablesFile).string();
+    if (podman_.user == PodmanUser::kMember) {
+      // The folder is root's, and nothing in it the user's to change.
+      DIVVY_TRY(file, sealed_file(variables.file));
+      kept = std::make_shared<const UniqueFd>(std::move(file));
+      path = fmt::format("/proc/self/fd/{}", kKeptDescriptor);
+    } else {
+      DIVVY_CHECK_OK(write_whole(folder_.fd(), kVariablesFile, variables.file));
+    }
+    DIVVY_TRY(words, podman_run(podman_, member, variables, path));
     ChildPlan plan = as_podman(std::move(words));
+    plan.kept = std::move(kept);
     // Nothing of a user's: what looks like the name of an image may still be taken for a path.
-    plan.working_directory = folder_.path().string();
+    if (podman_.user != PodmanUser::kMember) plan.working_directory = folder_.path().string();
     return plan;
   }
 
@@ -118,18 +176,35 @@ class PodmanProgram final : public MemberProgram {
 
   bool passes_signals_on() const override { return true; }
   std::optional<ChildPlan> freeze(bool frozen) const override {
+    if (podman_.user == PodmanUser::kMember) return std::nullopt;
     return as_podman(podman_pause(podman_, frozen));
   }
   std::optional<ChildPlan> ask_out_of_memory() const override {
-    if (!member_.limits.ram) return std::nullopt;
+    if (!member_.limits.ram || podman_.user == PodmanUser::kMember) return std::nullopt;
     return as_podman(podman_ask_out_of_memory(podman_));
   }
   std::optional<ChildPlan> remove() const override { return as_podman(podman_remove(podman_)); }
-  model::MemberLimits group_limits() const override { return {}; }
+  model::MemberLimits group_limits() const override {
+    if (podman_.user != PodmanUser::kMember) return {};
+    model::MemberLimits limits = member_.limits;
+    if (limits.ram) limits.ram = Bytes(limits.ram->count() + kPodmanRam.count());
+    if (limits.pids) limits.pids = *limits.pids + kPodmanTasks;
+    return limits;
+  }
 
  private:
-  // Podman is the daemon's own program and runs as the daemon does.
   ChildPlan as_podman(Words words) const {
+    if (podman_.user != PodmanUser::kMember) return as_daemons_podman(std::move(words));
+    ChildPlan plan = as_user();
+    plan.words = std::move(words);
+    plan.environment = environment_;
+    plan.environment[kMemberVariable] = podman_.name;
+    plan.inside = inside_;
+    return plan;
+  }
+
+  // The daemon's own program, which runs as the daemon does.
+  ChildPlan as_daemons_podman(Words words) const {
     ChildPlan plan;
     plan.words = std::move(words);
     plan.uid = ::geteuid();
@@ -144,7 +219,8 @@ class PodmanProgram final : public MemberProgram {
     return plan;
   }
 
-  // Root's podman would set any; a process of the user's has the daemon's own at most.
+  // Root's podman would set any, and the user's complains in its own words; a process of the user's
+  // has the daemon's own at most.
   Status check_ulimits() const {
     for (const auto& [name, limit] : member_.limits.ulimits) {
       DIVVY_TRY(number, ulimit_number(name));
@@ -169,6 +245,9 @@ class PodmanProgram final : public MemberProgram {
   MemberStart member_;
   PodmanMember podman_;
   const MemberFolder& folder_;
+  // Of the member's user.
+  std::shared_ptr<const UserNamespace> inside_;
+  Environment environment_;
 };
 
 }  // namespace

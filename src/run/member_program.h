@@ -20,6 +20,9 @@ class MemberProgram {
  public:
   virtual ~MemberProgram() = default;
 
+  // Before any of the others, once: what its programs need to run at all.
+  [[nodiscard]] virtual Status prepare() { return {}; }
+
   // The member's command. The streams and the control group are the caller's.
   [[nodiscard]] virtual Result<ChildPlan> start() const = 0;
   [[nodiscard]] virtual ChildPlan exec(const ExecRequest& request) const = 0;

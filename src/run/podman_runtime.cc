@@ -84,7 +84,7 @@ bool is_registry_name(std::string_view image) {
   }
 }
 
-void add_limits(const model::MemberLimits& limits, Words& words) {
+void add_group_limits(const model::MemberLimits& limits, Words& words) {
   if (limits.ram) {
     // The same for both together: no swap beside it.
     add(words, {"--memory", fmt::format("{}b", limits.ram->count()), "--memory-swap",
@@ -95,6 +95,9 @@ void add_limits(const model::MemberLimits& limits, Words& words) {
         {"--cpus", fmt::format("{}.{:03}", *limits.cpu_milli / 1'000, *limits.cpu_milli % 1'000)});
   }
   if (limits.pids) add(words, {"--pids-limit", fmt::to_string(*limits.pids)});
+}
+
+void add_other_limits(const model::MemberLimits& limits, Words& words) {
   if (limits.shm) add(words, {"--shm-size", fmt::format("{}b", limits.shm->count())});
   for (const auto& [name, limit] : limits.ulimits) {
     const auto word = [](std::uint64_t value) {
@@ -104,12 +107,25 @@ void add_limits(const model::MemberLimits& limits, Words& words) {
   }
 }
 
-void add_user(const MemberStart& member, bool rootless, Words& words) {
-  // Without root there is nobody else to be: the user outside is the user inside.
-  if (rootless) add(words, {"--userns", "keep-id"});
+// The same number inside as outside: 0 of podman's namespace is the user, and the numbers of the
+// namespace go round it.
+void add_id_map(const char* option, std::uint32_t own, std::uint32_t count, Words& words) {
+  const std::uint32_t below = std::min(own, count);
+  if (below > 0) add(words, {option, fmt::format("0:1:{}", below)});
+  add(words, {option, fmt::format("{}:0:1", own)});
+  if (count > own) add(words, {option, fmt::format("{}:{}:{}", own + 1, own + 1, count - own)});
+}
+
+void add_user(const PodmanMember& podman, const MemberStart& member, Words& words) {
+  if (podman.user == PodmanUser::kDaemon) add(words, {"--userns", "keep-id"});
+  if (podman.user == PodmanUser::kMember) {
+    add_id_map("--uidmap", member.uid, podman.uids, words);
+    add_id_map("--gidmap", member.gid, podman.gids, words);
+  }
   add(words, {"--user", fmt::format("{}:{}", member.uid, member.gid)});
-  for (const gid_t group : rootless ? std::vector<gid_t>{} : member.groups) {
-    add(words, {"--group-add", fmt::to_string(group)});
+  // Only root's podman has the numbers of all groups.
+  if (podman.user == PodmanUser::kRoot) {
+    for (const gid_t group : member.groups) add(words, {"--group-add", fmt::to_string(group)});
   }
   // A program in the image that makes itself root would be root over everything that is mounted.
   if (member.uid != 0) add(words, {"--security-opt", "no-new-privileges"});
@@ -148,20 +164,20 @@ Result<ContainerVariables> container_variables(const Environment& environment) {
 }
 
 Result<Words> podman_run(const PodmanMember& podman, const MemberStart& member,
-                         const ContainerVariables& variables, const std::string& variables_path,
-                         bool rootless) {
+                         const ContainerVariables& variables, const std::string& variables_path) {
   if (!member.container || member.container->image.empty()) {
     return err(ErrorCode::kInvalidArgument, "container.image: there is none");
   }
   const model::ContainerSpec& container = *member.container;
-  if (!rootless && member.uid != 0 && !is_registry_name(container.image)) {
+  const bool for_another = podman.user == PodmanUser::kRoot && member.uid != 0;
+  if (for_another && !is_registry_name(container.image)) {
     return err(ErrorCode::kPermissionDenied,
                "container.image: {} is not a name as in a registry, like docker.io/library/x:1; "
                "root's podman reads no files and asks no other daemons for users",
                quote_typed(container.image));
   }
   for (const model::PublishedPort& port : container.ports) {
-    if (rootless || member.uid == 0 || port.host >= kFirstUsersPort) continue;
+    if (!for_another || port.host >= kFirstUsersPort) continue;
     return err(ErrorCode::kPermissionDenied,
                "container.ports: {} is a port of root's; take one from {} on", port.host,
                kFirstUsersPort);
@@ -171,8 +187,9 @@ Result<Words> podman_run(const PodmanMember& podman, const MemberStart& member,
                        "divvy.dev/member=" + to_string(member.key), "--log-driver", "none"});
   const Words& ours = podman.settings.run_options;
   words.insert(words.end(), ours.begin(), ours.end());
-  add_user(member, rootless, words);
-  add_limits(member.limits, words);
+  add_user(podman, member, words);
+  if (podman.user != PodmanUser::kMember) add_group_limits(member.limits, words);
+  add_other_limits(member.limits, words);
   add_network(podman, container, words);
   DIVVY_CHECK_OK(add_mounts(container, words));
   for (const std::string& device : member.cdi_devices) add(words, {"--device", device});

@@ -1,10 +1,11 @@
 // Members in containers: the command lines with which a shepherd has podman start, signal, enter
 // and remove one. Pure functions, callable from any thread; nothing here runs anything.
 //
-// Podman itself holds the limits and gives the devices (CDI); the image needs to know nothing of
-// Divvy. With root's daemon podman is root's, and the member in it is the job's user.
+// Podman gives the devices (CDI); the image needs to know nothing of Divvy. The member in it is the
+// job's user, whoever podman's own is.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,10 +18,21 @@ namespace divvy::run {
 
 using Words = std::vector<std::string>;
 
+// Whose process podman is.
+enum class PodmanUser {
+  kRoot,    // root's, also for members of others
+  kDaemon,  // a daemon's that is not root's: the member's too, because there is nobody else
+  kMember,  // the member's, in a user namespace that root's shepherd made (run/rootless.h)
+};
+
 // What podman knows a member by.
 struct PodmanMember {
   PodmanSettings settings;
   std::string name;  // one that nobody else on this machine uses
+  PodmanUser user = PodmanUser::kRoot;
+  // kMember: how many numbers from 1 on there are in the namespace.
+  std::uint32_t uids = 0;
+  std::uint32_t gids = 0;
 };
 
 // Variables on their way into a container. A command line is for everybody to read, a file is not,
@@ -31,12 +43,13 @@ struct ContainerVariables {
 };
 [[nodiscard]] Result<ContainerVariables> container_variables(const Environment& environment);
 
-// `rootless`: podman is not root's. Refused: what podman would take for something else, like a
-// comma in the path of a mount; and, where podman is root's and the member is not, an image that
-// root would read from a file or another daemon.
+// Refused: what podman would take for something else, like a comma in the path of a mount; and,
+// where podman is root's and the member is not, an image that root would read from a file or
+// another daemon. Limits on memory, CPU and processes are podman's to hold, except with kMember,
+// who may not: there the member's control group holds them.
 [[nodiscard]] Result<Words> podman_run(const PodmanMember& podman, const MemberStart& member,
                                        const ContainerVariables& variables,
-                                       const std::string& variables_path, bool rootless);
+                                       const std::string& variables_path);
 
 struct ContainerExec {
   Words command;

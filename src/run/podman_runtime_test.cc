@@ -20,11 +20,18 @@ MemberStart contained() {
   return member;
 }
 
-const PodmanMember kPodman{{{"podman", "--root", "/r"}, {}}, "divvy-job-7.1.0-0"};
+PodmanMember podman_of(PodmanUser user) {
+  PodmanMember podman;
+  podman.settings.program = {"podman", "--root", "/r"};
+  podman.name = "divvy-job-7.1.0-0";
+  podman.user = user;
+  podman.uids = podman.gids = 65'536;
+  return podman;
+}
+const PodmanMember kPodman = podman_of(PodmanUser::kRoot);
 
-Words words_of(const MemberStart& member, const PodmanMember& podman = kPodman,
-               bool rootless = false) {
-  const auto words = podman_run(podman, member, {}, "/f/variables", rootless);
+Words words_of(const MemberStart& member, const PodmanMember& podman = kPodman) {
+  const auto words = podman_run(podman, member, {}, "/f/variables");
   EXPECT_TRUE(words) << words.error().message;
   return words.value_or(Words());
 }
@@ -89,27 +96,56 @@ TEST(PodmanRun, ReplacesTheEntryPoint) {
 }
 
 TEST(PodmanRun, LeavesTheNetworkToTheOperator) {
-  const PodmanMember podman{{{"podman"}, {"--network", "none"}}, "n"};
+  PodmanMember podman = kPodman;
+  podman.settings.run_options = {"--network", "none"};
   const Words words = words_of(contained(), podman);
   EXPECT_TRUE(has(words, {"--network", "none"}));
   EXPECT_FALSE(has(words, {"--network", "host"}));
 }
 
 TEST(PodmanRun, WithoutRootIsTheSameUserInsideAndOutside) {
-  EXPECT_TRUE(has(words_of(contained(), kPodman, true), {"--userns", "keep-id", "--user"}));
+  EXPECT_TRUE(has(words_of(contained(), podman_of(PodmanUser::kDaemon)),
+                  {"--userns", "keep-id", "--user"}));
+}
+
+TEST(PodmanRun, OfTheMembersUserMapsThatUserToItself) {
+  PodmanMember podman = podman_of(PodmanUser::kMember);
+  MemberStart member = contained();
+  member.limits.ram = mib(64);
+  member.limits.cpu_milli = 1'000;
+  member.limits.pids = 10;
+  member.limits.ulimits = {{"memlock", {model::Ulimit::kUnlimited, model::Ulimit::kUnlimited}}};
+  member.groups = {44};
+  member.container->image = "oci-archive:/home/ada/x.tar";
+  const Words words = words_of(member, podman);
+  EXPECT_TRUE(has(words, {"--uidmap", "0:1:1000", "--uidmap", "1000:0:1", "--uidmap",
+                          "1001:1001:64536", "--gidmap", "0:1:1001", "--gidmap", "1001:0:1",
+                          "--gidmap", "1002:1002:64535", "--user", "1000:1001"}))
+      << fmt::format("{}", fmt::join(words, " "));
+  EXPECT_TRUE(has(words, {"--ulimit", "memlock=-1:-1"}));
+  for (const char* left_out : {"--userns", "--memory", "--cpus", "--pids-limit", "--group-add"}) {
+    EXPECT_FALSE(has(words, {left_out})) << left_out;
+  }
+  // Beyond the numbers that there are.
+  podman.uids = 100;
+  podman.gids = 1'001;
+  const Words few = words_of(member, podman);
+  EXPECT_TRUE(has(few, {"--uidmap", "0:1:100", "--uidmap", "1000:0:1", "--gidmap", "0:1:1001",
+                        "--gidmap", "1001:0:1", "--user"}))
+      << fmt::format("{}", fmt::join(few, " "));
 }
 
 TEST(PodmanRun, RefusesWhatPodmanWouldTakeForSomethingElse) {
   for (const char* path : {"relative", "/a,ro=false", "/a\"b", "/a\nb", ""}) {
     MemberStart member = contained();
     member.container->mounts = {{path, "/d", false}};
-    EXPECT_FALSE(podman_run(kPodman, member, {}, "", false)) << path;
+    EXPECT_FALSE(podman_run(kPodman, member, {}, "")) << path;
     member.container->mounts = {{"/d", path, false}};
-    EXPECT_FALSE(podman_run(kPodman, member, {}, "", false)) << path;
+    EXPECT_FALSE(podman_run(kPodman, member, {}, "")) << path;
   }
   MemberStart member = contained();
   member.container->image.clear();
-  EXPECT_FALSE(podman_run(kPodman, member, {}, "", false));
+  EXPECT_FALSE(podman_run(kPodman, member, {}, ""));
 }
 
 TEST(ContainerVariables, AreForNobodyElseToRead) {
@@ -132,23 +168,24 @@ TEST(PodmanExec, EntersTheContainer) {
 TEST(PodmanRun, OfRootPublishesNoPortOfRootsForAUser) {
   MemberStart member = contained();
   member.container->ports = {{443, 443}};
-  EXPECT_FALSE(podman_run(kPodman, member, {}, "", false).has_value());
-  EXPECT_TRUE(podman_run(kPodman, member, {}, "", true).has_value()) << "the kernel refuses it";
+  EXPECT_FALSE(podman_run(kPodman, member, {}, "").has_value());
+  EXPECT_TRUE(podman_run(podman_of(PodmanUser::kMember), member, {}, "").has_value())
+      << "the kernel refuses it";
   member.uid = 0;
-  EXPECT_TRUE(podman_run(kPodman, member, {}, "", false).has_value());
+  EXPECT_TRUE(podman_run(kPodman, member, {}, "").has_value());
 }
 
 TEST(PodmanRun, OfRootReadsNoImageFromAFileForAUser) {
-  const auto accepts = [](const char* image, uid_t uid, bool rootless) {
+  const auto accepts = [](const char* image, uid_t uid, PodmanUser user) {
     MemberStart member = contained();
     member.uid = uid;
     member.container->image = image;
-    return podman_run(kPodman, member, {}, "", rootless).has_value();
+    return podman_run(podman_of(user), member, {}, "").has_value();
   };
   for (const char* image : {"ubuntu", "ubuntu:22.04", "localhost/x:1", "quay.io:5000/a/b_c:v1-x",
                             "oci/x", "dir/x:1", "docker://quay.io/a/b", "a@sha256:0123456789abcdef",
                             "r:5000/a:t@sha256:00ff", "3b2f0a9c1d4e"}) {
-    EXPECT_TRUE(accepts(image, 1000, false)) << image;
+    EXPECT_TRUE(accepts(image, 1000, PodmanUser::kRoot)) << image;
   }
   for (const char* image : {"docker-archive:/root/x.tar",
                             "oci-archive:x.tar",
@@ -175,9 +212,9 @@ TEST(PodmanRun, OfRootReadsNoImageFromAFileForAUser) {
                             "--privileged",
                             "docker://",
                             "docker://dir:/x"}) {
-    EXPECT_FALSE(accepts(image, 1000, false)) << image;
-    EXPECT_TRUE(accepts(image, 0, false)) << image;
-    EXPECT_TRUE(accepts(image, 1000, true)) << image;
+    EXPECT_FALSE(accepts(image, 1000, PodmanUser::kRoot)) << image;
+    EXPECT_TRUE(accepts(image, 0, PodmanUser::kRoot)) << image;
+    EXPECT_TRUE(accepts(image, 1000, PodmanUser::kMember)) << image;
   }
 }
 

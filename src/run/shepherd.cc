@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,10 +15,13 @@
 #include "run/door_socket.h"
 #include "run/durable_file.h"
 #include "run/member_folder.h"
+#include "run/member_program.h"
 #include "run/tending.h"
 
 namespace divvy::run {
 namespace {
+
+constexpr int kRemovals = 3;
 
 // The daemon waits for this word; where nobody waits any more that does not matter.
 void tell(UniqueFd& channel, std::string_view text) {
@@ -113,6 +117,35 @@ int run_shepherd(const std::filesystem::path& path) {
   // No folder that somebody may want to unmount.
   if (::chdir("/") != 0) return 1;
   return look_after(*folder, std::move(channel));
+}
+
+int run_removal(const std::filesystem::path& path) {
+  const auto failed = [](const std::string& why) {
+    log_error("a container could not be removed", {{"reason", why}});
+    return 1;
+  };
+  const auto folder = MemberFolder::open(std::filesystem::absolute(path));
+  if (!folder) return failed(folder.error().message);
+  const auto orders = folder->orders();
+  if (!orders) return failed(orders.error().message);
+  const auto program = make_program(*orders, *folder);
+  if (const Status prepared = program->prepare(); !prepared) {
+    return failed(prepared.error().message);
+  }
+  auto plan = program->remove();
+  if (!plan) return 0;
+  // It is not one of the member's processes.
+  plan->environment.erase(kMemberVariable);
+  // Podman believes at first that a container runs whose processes were killed, and fails when it
+  // finds out; the next time it knows.
+  int status = -1;
+  for (int tries = 0; tries < kRemovals && status != 0; ++tries) {
+    const auto child = start_child(*plan);
+    if (!child) return failed(child.error().message);
+    while (::waitpid(*child, &status, 0) < 0 && errno == EINTR) {
+    }
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
 }  // namespace divvy::run

@@ -20,4 +20,9 @@ inline constexpr std::string_view kShepherdReady = "ready";
 // for. The exit status of whichever process this is.
 [[nodiscard]] int run_shepherd(const std::filesystem::path& folder);
 
+// Leaves nothing of the container of a member whose shepherd is gone, as its user. A process of its
+// own too (`divvyd --remove-container FOLDER`): becoming the user takes capabilities that a daemon
+// has only for what it starts. The exit status.
+[[nodiscard]] int run_removal(const std::filesystem::path& folder);
+
 }  // namespace divvy::run

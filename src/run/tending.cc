@@ -57,7 +57,8 @@ void Tending::start() {
   }
   if (!watch_.without.empty()) log_.say(watch_.without, clock_.wall_now());
 
-  auto plan = program_->start();
+  const Status prepared = program_->prepare();
+  auto plan = prepared ? program_->start() : err(prepared.error());
   Pipe output = make_pipe();
   Pipe error = make_pipe();
   Pipe input = orders_.member.keep_input ? make_pipe() : Pipe{};

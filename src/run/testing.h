@@ -58,6 +58,7 @@ class RuntimeTest : public ::testing::Test {
     MachineRuntime::Options options;
     options.members = folder_.path() / "members";
     options.shepherd = {SHEPHERD_PROGRAM};
+    options.remover = {SHEPHERD_PROGRAM, "--remove-container"};
     return options;
   }
   // Another daemon after the first, as far as the members can tell.
