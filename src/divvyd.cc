@@ -86,7 +86,8 @@ Status serve(config::LiveConfig& settings, node::Background& background,
                                             .ledger = *ledger,
                                             .prepare_mps = node::prepare_mps(mps),
                                             .leave_mps = node::leave_mps(mps),
-                                            .containers = containers.get()}));
+                                            .containers = containers.get(),
+                                            .environment = simulation_environment()}));
   mps.stop_unused();
   DIVVY_TRY(care, node::GpuCare::create({.settings = health_settings_of(config),
                                          .tenants = *tenants,

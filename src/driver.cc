@@ -53,6 +53,11 @@ std::filesystem::path installation() {
   return std::filesystem::read_symlink("/proc/self/exe", code).parent_path().parent_path();
 }
 
+std::map<std::string, std::string> simulation_environment() {
+  if (!wants_simulated_gpus()) return {};
+  return {{"DIVVY_SIM_STATE", simulated_state().string()}};
+}
+
 bool wants_simulated_gpus() { return simulation_request() != nullptr; }
 
 std::string cuda_library() {

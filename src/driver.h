@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -16,6 +17,9 @@ namespace divvy {
 
 // Does the environment ask for simulated GPUs?
 [[nodiscard]] bool wants_simulated_gpus();
+// What a process needs to be on the same simulated GPUs, whoever its user is: the file that they
+// share. Empty for real ones.
+[[nodiscard]] std::map<std::string, std::string> simulation_environment();
 
 // The folder of the simulated driver's libraries, and the file that processes on the same simulated
 // GPUs share.

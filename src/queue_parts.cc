@@ -28,9 +28,10 @@ constexpr std::string_view kOpenApi = "/v1/openapi.json";
 run::Environment driver_environment() {
   if (!wants_simulated_gpus()) return {};
   run::Environment environment{{"LD_LIBRARY_PATH", simulated_libraries().string()}};
-  for (const char* name : {"DIVVY_SIM_GPUS", "DIVVY_SIM_CONFIG", "DIVVY_SIM_STATE"}) {
+  for (const char* name : {"DIVVY_SIM_GPUS", "DIVVY_SIM_CONFIG"}) {
     if (const char* value = std::getenv(name)) environment[name] = value;
   }
+  environment.merge(simulation_environment());
   return environment;
 }
 

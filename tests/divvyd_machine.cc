@@ -190,6 +190,17 @@ Answer Machine::ask(const std::string& method, const std::string& path, const st
   return {response->status, value.is_object() ? value.as_object() : json::object{}};
 }
 
+void Machine::install_for_others() const {
+  fs::permissions(folder_, fs::perms(0755));
+  const fs::path built = fs::path(DIVVY_PROGRAM).parent_path().parent_path();
+  fs::create_directories(folder_ / "bin");
+  fs::create_directories(folder_ / "lib/divvy/simgpu");
+  for (const char* file : {"bin/divvy", "bin/divvyd", "bin/gpuload", "lib/divvy/libdivvy.so",
+                           "lib/divvy/simgpu/libcuda.so.1", "lib/divvy/simgpu/libnvidia-ml.so.1"}) {
+    fs::copy_file(built / file, folder_ / file);
+  }
+}
+
 json::object Machine::grant(const std::string& body) {
   Answer answer = ask("POST", "/v1/tenants", body);
   EXPECT_EQ(answer.status, 201) << json::serialize(answer.body);

@@ -72,6 +72,9 @@ class Machine : public ::testing::Test {
   Outcome divvy(const std::vector<std::string>& arguments);
 
   Answer ask(const std::string& method, const std::string& path, const std::string& body = {});
+  // Puts the programs and libraries where other users can read them, wherever they were built, as
+  // an installation in folder() would.
+  void install_for_others() const;
   // A slice for this process, which is granted or the test fails.
   boost::json::object grant(const std::string& body);
   // The tenant as GET /v1/tenants shows it, if it is there.

@@ -42,7 +42,7 @@ class UserContainers : public JobMachine {
     if (start({"/bin/sh", "-c", probe}, "unshare").finish().status != 0) {
       GTEST_SKIP() << "the kernel gives users no namespaces";
     }
-    fs::permissions(folder(), fs::perms(0711));
+    install_for_others();
     fs::create_directories(folder() / "run/cdi");
     make_users();
     make_image();
@@ -57,8 +57,8 @@ class UserContainers : public JobMachine {
     for (const char* name : {"passwd", "group", "subuid", "subgid"}) {
       line += fmt::format(" && mount --bind {0}/etc/{1} /etc/{1}", folder().string(), name);
     }
-    line += fmt::format(" && mount --bind {}/run/cdi /run/cdi && exec {}", folder().string(),
-                        DIVVYD_PROGRAM);
+    line += fmt::format(" && mount --bind {}/run/cdi /run/cdi && exec {}/bin/divvyd",
+                        folder().string(), folder().string());
 #ifdef DIVVY_SANITIZED
     std::ofstream(folder() / "divvyd.yaml") << fmt::format(
         "containers:\n  options: [\"{}\"]\n", fmt::join(container_run_options(), "\", \""));
@@ -71,7 +71,7 @@ class UserContainers : public JobMachine {
   Outcome divvy_as(const TestUser& user, const std::vector<std::string>& arguments) {
     std::vector<std::string> words = {"/usr/bin/setpriv", fmt::format("--reuid={}", user.uid),
                                       fmt::format("--regid={}", user.gid), "--clear-groups",
-                                      DIVVY_PROGRAM};
+                                      (folder() / "bin/divvy").string()};
     words.insert(words.end(), arguments.begin(), arguments.end());
     return start(words, user.name).finish();
   }

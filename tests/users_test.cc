@@ -29,12 +29,7 @@ class Users : public JobMachine {
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "needs root to be several users";
     Machine::SetUp();
-    fs::permissions(folder(), fs::perms(0755));
-    // Where others can read the programs, wherever they were built.
-    for (const char* part : {"bin", "lib/divvy"}) fs::create_directories(folder() / part);
-    fs::copy_file(DIVVY_PROGRAM, folder() / "bin/divvy");
-    fs::copy_file(fs::path(DIVVY_PROGRAM).parent_path().parent_path() / "lib/divvy/libdivvy.so",
-                  folder() / "lib/divvy/libdivvy.so");
+    install_for_others();
   }
   void TearDown() override {
     if (!folder().empty()) JobMachine::TearDown();
@@ -110,6 +105,54 @@ TEST_F(Users, BelieveNoDaemonInAFolderThatAnotherUserMadeFirst) {
   }
   pollfd came{listener.get(), POLLIN, 0};
   EXPECT_EQ(::poll(&came, 1, 0), 0) << "somebody spoke with it";
+}
+
+// Simulated GPUs of root's daemon are the machine's, for users whose environment says nothing of
+// them.
+TEST_F(Users, ShareTheSimulatedGpusOfRoot) {
+  start_daemon_as({(folder() / "bin/divvyd").string()});
+  ASSERT_EQ(ask("POST", "/v1/people", R"({"name":"ada","uid":65534})").status, 201);
+  ASSERT_EQ(ask("POST", "/v1/people", R"({"name":"bob","uid":2})").status, 201);
+  std::erase_if(environment_, [](const auto& entry) { return entry.starts_with("DIVVY_SIM_"); });
+  const auto bytes_of = [](const std::string& report) {
+    boost::system::error_code code;
+    const json::value parsed = json::parse(report, code);
+    EXPECT_FALSE(code) << report;
+    return code ? 0 : parsed.at("families").at(0).at("bytes").to_number<std::uint64_t>();
+  };
+  constexpr std::uint64_t kGib = std::uint64_t{1} << 30;
+  const std::string gpuload = (folder() / "bin/gpuload").string();
+  for (const uid_t user : {kAda, kBob}) {
+    const Outcome ran = divvy_as(user, {"run", "--gpu", "0.3", "--gpu-mem", "4GiB", "--", gpuload,
+                                        "alloc", "--chunk", "64MiB", "--exact"});
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    EXPECT_LE(bytes_of(ran.out), 4 * kGib);
+    EXPECT_GE(bytes_of(ran.out), 3 * kGib);
+    const Outcome submitted =
+        divvy_as(user, {"submit", "-o", "name", "-q", "--gpu", "0.3", "--gpu-mem", "4GiB", "--cwd",
+                        "/", "--", gpuload, "alloc", "--chunk", "64MiB", "--exact"});
+    ASSERT_EQ(submitted.status, 0) << submitted.err;
+    const auto id = std::stoull(submitted.out);
+    const std::string logs = divvy_as(user, {"logs", "-f", std::to_string(id)}).out;
+    ASSERT_TRUE(becomes(id, "succeeded")) << logs;
+    EXPECT_LE(bytes_of(logs), 4 * kGib);
+    EXPECT_GE(bytes_of(logs), 3 * kGib);
+  }
+  // On the same ones: what one holds the other sees.
+  Program holder = start(as(kAda, {"run", "--gpu", "0.3", "--gpu-mem", "6GiB", "--", gpuload,
+                                   "alloc", "--limit", "5GiB", "--hold-seconds", "600"}),
+                         "holder");
+  EXPECT_TRUE(eventually([&] {
+    const json::object all = ask("GET", "/v1/tenants").body;
+    for (const json::value& one : all.at("items").as_array()) {
+      if (one.at("slices").at(0).at("memoryUsedBytes").to_number<std::uint64_t>() >= 5 * kGib) {
+        return true;
+      }
+    }
+    return false;
+  }));
+  holder.signal(SIGTERM);
+  (void)holder.finish();
 }
 
 TEST_F(Users, EnterTheirOwnJobsAndNoOthers) {

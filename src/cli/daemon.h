@@ -30,6 +30,10 @@ struct Question {
   std::optional<std::chrono::milliseconds> timeout = std::chrono::seconds(30);
 };
 
+// Whoever listens there is root's daemon, and this process is not root's: the daemon of the
+// machine.
+[[nodiscard]] bool is_of_root(const std::filesystem::path& socket);
+
 class Daemon {
  public:
   struct Options {
@@ -61,8 +65,10 @@ class Daemon {
   [[nodiscard]] Status start() const;
   // The same where none runs; true: it was started.
   [[nodiscard]] Result<bool> start_where_none_runs() const;
-  // The one that runs is about the same kind of GPUs, real or simulated, as this environment.
-  [[nodiscard]] Status check_kind() const;
+  // Whether the GPUs of the one that runs are simulated. kFailedPrecondition: this environment asks
+  // for the other kind. One that asks for nothing takes what root's daemon has for the machine; but
+  // a daemon of one's own may be left over from trying simulated ones out.
+  [[nodiscard]] Result<bool> has_simulated_gpus() const;
   [[nodiscard]] const Options& options() const { return options_; }
 
  private:

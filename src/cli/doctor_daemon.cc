@@ -8,6 +8,7 @@
 #include "base/counted.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/daemon.h"
 #include "cli/doctor.h"
 #include "cli/doctor_files.h"
 
@@ -78,7 +79,13 @@ Findings answering_daemon(const Patient& patient, const Reply& reply) {
   const json::object node = parse_object(reply.body);
   findings.push_back(version_of(patient, node));
   const json::value* simulated = node.if_contains("simulated");
-  if (simulated != nullptr && simulated->is_bool() && simulated->as_bool() != patient.simulated) {
+  const bool other_kind =
+      simulated != nullptr && simulated->is_bool() && simulated->as_bool() != patient.simulated;
+  if (other_kind && !patient.simulated &&
+      is_of_root(below(patient.root, patient.run_folder / "divvyd.sock"))) {
+    findings.push_back(
+        {"daemon.kind", Verdict::kNote, "the GPUs of this machine's divvyd are simulated", ""});
+  } else if (other_kind) {
     findings.push_back(
         {"daemon.kind", Verdict::kError,
          fmt::format("the divvyd in {} has {} GPUs and this environment asks for {}",

@@ -84,7 +84,8 @@ bool may_be_set(std::string_view name, std::string_view value) {
   constexpr Variable kVariables[] = {{"DIVVY_SOCKET", is_absolute_path},
                                      {"CUDA_VISIBLE_DEVICES", is_device_list},
                                      {"CUDA_MPS_PIPE_DIRECTORY", is_absolute_path},
-                                     {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", is_per_cent}};
+                                     {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", is_per_cent},
+                                     {"DIVVY_SIM_STATE", is_absolute_path}};
   return std::ranges::any_of(kVariables, [&](const Variable& variable) {
     return variable.name == name && variable.fits(value);
   });
@@ -231,7 +232,10 @@ int run_command(const Daemon& daemon, const RunOptions& options, const RunLibrar
     err << "divvy: started divvyd in the background (its socket is "
         << daemon.options().socket.string() << ")\n";
   }
-  if (const Status same = daemon.check_kind(); !same) return fail(same.error().message, kExitError);
+  const auto simulated = daemon.has_simulated_gpus();
+  if (!simulated) return fail(simulated.error().message, kExitError);
+  RunLibraries used = libraries;
+  if (!*simulated) used.simgpu.clear();
 
   auto reply = daemon.ask("POST", "/v1/tenants", request_body(options, false));
   if (!reply) return fail(reply.error().message, kExitError);
@@ -259,7 +263,7 @@ int run_command(const Daemon& daemon, const RunOptions& options, const RunLibrar
   }
   if (!options.quiet && ::isatty(STDERR_FILENO) != 0) err << granted_text(grant);
   const auto variables =
-      command_environment(present, environment ? json::serialize(*environment) : "{}", libraries);
+      command_environment(present, environment ? json::serialize(*environment) : "{}", used);
   const int status = variables ? become(options.command, *variables, err)
                                : fail(variables.error().message, kExitError);
   (void)daemon.ask("DELETE", fmt::format("/v1/tenants/{}", number_of(grant, "id")));

@@ -32,7 +32,7 @@ struct RunOptions {
 // The libraries that a tenant's programs load.
 struct RunLibraries {
   std::filesystem::path shim;    // libdivvy.so
-  std::filesystem::path simgpu;  // The folder of the simulated driver; empty for real GPUs
+  std::filesystem::path simgpu;  // The folder of the simulated driver; empty: not to be used
 };
 
 // The environment of the command as NAME=VALUE: the present one, with what the grant says (a JSON

@@ -62,13 +62,15 @@ TEST(RunCommand, SetsOnlyTheVariablesOfASlice) {
   EXPECT_TRUE(accepts(R"({"DIVVY_SOCKET":"/run/divvy/t/3.sock",
                           "CUDA_VISIBLE_DEVICES":"GPU-3f-1,MIG-0/1",
                           "CUDA_MPS_PIPE_DIRECTORY":"/run/divvy/mps/0",
-                          "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE":"30"})"));
+                          "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE":"30",
+                          "DIVVY_SIM_STATE":"/dev/shm/divvy-simgpu-0"})"));
   for (const char* variables :
        {R"({"LD_PRELOAD":"/tmp/evil.so"})", R"({"LD_LIBRARY_PATH":"/tmp"})", R"({"PATH":"/tmp"})",
         R"({"LD_AUDIT":"/tmp/evil.so"})", R"({"DIVVY_SOCKET":"relative"})",
-        R"({"DIVVY_SOCKET":"/a\nb"})", R"({"DIVVY_SOCKET":7})",
-        R"({"CUDA_VISIBLE_DEVICES":"GPU-1 x=y"})", R"({"CUDA_MPS_PIPE_DIRECTORY":""})",
-        R"({"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE":"30 "})", R"({"DIVVY_SOCKET=/x\u0000":"/y"})"}) {
+        R"({"DIVVY_SOCKET":"/a\nb"})", R"({"DIVVY_SOCKET":7})", R"({"DIVVY_SIM_STATE":"relative"})",
+        R"({"DIVVY_SIM_LIBRARIES":"/tmp"})", R"({"CUDA_VISIBLE_DEVICES":"GPU-1 x=y"})",
+        R"({"CUDA_MPS_PIPE_DIRECTORY":""})", R"({"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE":"30 "})",
+        R"({"DIVVY_SOCKET=/x\u0000":"/y"})"}) {
     EXPECT_FALSE(accepts(variables)) << variables;
   }
 }

@@ -284,6 +284,7 @@ Result<Grant> Tenants::finish(TenantRecord record) {
     release_locked(record.id, Journal::Sync::kLater);
     return err(std::move(settled).error());
   }
+  grant.environment.insert(parts_.environment.begin(), parts_.environment.end());
   grant.environment["DIVVY_SOCKET"] = registrar_->socket_path(record).string();
   grant.environment[kVisibleDevices] = uuid_list(record);
   log_info("tenant granted", {{"tenant", record.id.value()},

@@ -93,6 +93,8 @@ class Tenants {
     LeaveMode leave_mps;
     // Null: slices cannot be held by a name.
     ContainerDevices* containers = nullptr;
+    // What every tenant needs in its environment besides: where the simulated GPUs are.
+    std::map<std::string, std::string> environment{};
   };
 
   // Opens the sockets of the tenants in the ledger. What is referred to in `parts`

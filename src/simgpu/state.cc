@@ -68,11 +68,24 @@ Shared* map_file(int fd) {
   return at == MAP_FAILED ? nullptr : static_cast<Shared*>(at);
 }
 
+// Root's GPUs are for every user of the machine, as the device files of real ones are; a user's are
+// for that user. Whoever may use a file that is there does not ask to make it, which the kernel
+// refuses for files of others in /tmp and /dev/shm.
+int open_shared(const std::string& path) {
+  int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0 && errno == ENOENT) fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  struct stat info{};
+  if (fd >= 0 && geteuid() == 0 && fstat(fd, &info) == 0 && info.st_uid == 0) {
+    (void)fchmod(fd, 0666);
+  }
+  return fd;
+}
+
 // The exclusive flock on the state file serialises creation: the first process through fills the
 // file, everybody else finds it ready. A creator that died half-way leaves `ready` unset, and the
 // next one starts over.
 Shared* map_or_create(const std::string& path, std::string* error) {
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  const int fd = open_shared(path);
   if (fd < 0) {
     *error = problem("cannot be opened", path);
     return nullptr;
@@ -91,6 +104,9 @@ Shared* map_or_create(const std::string& path, std::string* error) {
     const auto config = config_from(process_environment(), error);
     if (config) {
       fill(*shared, *config);
+      // Beside it, in a folder in which others may not make files. Nobody has a life sign yet that
+      // closing it would take away.
+      close(open_shared(path + ".alive"));
       shared->ready.store(1);
     } else {
       munmap(shared, sizeof(Shared));
@@ -182,7 +198,7 @@ static struct flock slot_range(int slot, short type) {
 
 int SharedState::claim_slot() {
   if (alive_fd_ < 0) {
-    alive_fd_ = ::open((path_ + ".alive").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    alive_fd_ = open_shared(path_ + ".alive");
     if (alive_fd_ < 0) return -1;
   }
   reap();
@@ -222,7 +238,7 @@ int SharedState::claim_slot() {
 
 bool SharedState::ask_for_holder(int slot, struct flock* range) {
   if (alive_fd_ < 0) {
-    alive_fd_ = ::open((path_ + ".alive").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    alive_fd_ = open_shared(path_ + ".alive");
     if (alive_fd_ < 0) return false;
   }
   // Asked on behalf of the open file rather than of the process: a process that has both driver
