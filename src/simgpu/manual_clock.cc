@@ -25,11 +25,12 @@ bool settled(const ProcessSlot& slot, uint64_t target_ns) {
 }
 
 // The first process that still has something to do up to `target_ns`.
-ProcessSlot* first_unsettled(SharedState& state, uint32_t slots, uint64_t target_ns, int* index) {
+ProcessSlot* first_unsettled(SharedState& state, uint32_t slots, uint64_t target_ns,
+                             const std::function<bool(int)>& excused) {
   for (uint32_t i = 0; i < slots; ++i) {
     ProcessSlot& slot = state.shared().slot[i];
     if (!claimed(slot) || settled(slot, target_ns)) continue;
-    *index = static_cast<int>(i);
+    if (excused && excused(slot.pid)) continue;
     return &slot;
   }
   return nullptr;
@@ -38,22 +39,22 @@ ProcessSlot* first_unsettled(SharedState& state, uint32_t slots, uint64_t target
 // What one process does may give another one more to do at the same time: it may hand over the GPU
 // right after the other was looked at. All are settled when that is so twice over and nobody was
 // woken in between.
-bool all_settled(SharedState& state, uint32_t slots, uint64_t target_ns) {
+bool all_settled(SharedState& state, uint32_t slots, uint64_t target_ns,
+                 const std::function<bool(int)>& excused) {
   const auto woken = [&] {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < slots; ++i) sum += state.shared().slot[i].wake.load();
     return sum;
   };
   const uint64_t before = woken();
-  int ignored = 0;
-  return first_unsettled(state, slots, target_ns, &ignored) == nullptr &&
-         first_unsettled(state, slots, target_ns, &ignored) == nullptr && woken() == before;
+  return first_unsettled(state, slots, target_ns, excused) == nullptr &&
+         first_unsettled(state, slots, target_ns, excused) == nullptr && woken() == before;
 }
 
 }  // namespace
 
 bool advance_manual_clock(SharedState& state, uint64_t step_ns, std::string* error,
-                          uint64_t patience_ms) {
+                          uint64_t patience_ms, const std::function<bool(int pid)>& excused) {
   Shared& shared = state.shared();
   if (shared.clock_mode != static_cast<uint32_t>(ClockMode::kManual)) {
     *error =
@@ -74,9 +75,8 @@ bool advance_manual_clock(SharedState& state, uint64_t step_ns, std::string* err
     }
   }
   const uint64_t give_up_ns = real_ns() + patience_ms * kMs;
-  int index = 0;
-  while (!all_settled(state, slots, target_ns)) {
-    ProcessSlot* slot = first_unsettled(state, slots, target_ns, &index);
+  while (!all_settled(state, slots, target_ns, excused)) {
+    ProcessSlot* slot = first_unsettled(state, slots, target_ns, excused);
     if (slot == nullptr) continue;
     const uint32_t seen = slot->seen_wake.load();
     if (settled(*slot, target_ns)) continue;

@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <chrono>
@@ -232,10 +233,23 @@ void wait_for(pid_t pid, const std::function<bool()>& done) {
 // A real one is rung for when a context is made.
 void ClockedHouse::seen_by_the_arbiter() { parts_->arbiter.step(); }
 
+bool ClockedHouse::is_at_rest(pid_t pid) const {
+  return std::ranges::any_of(watched_, [pid](const Tenant* tenant) {
+    return tenant->pid() == pid && (tenant->is_idle() || tenant->is_stopped());
+  });
+}
+
+bool ClockedHouse::is_stopped(pid_t pid) const {
+  return std::ranges::any_of(watched_, [pid](const Tenant* tenant) {
+    return tenant->pid() == pid && tenant->is_stopped();
+  });
+}
+
 void ClockedHouse::wait_for_programs() {
   for (const simgpu::ProcessSlot& slot : gpus().shared().slot) {
     if (slot.state.load() == 0) continue;
-    wait_for(slot.pid, [&slot] { return slot.state.load() == 0 || waits(slot); });
+    wait_for(slot.pid,
+             [&] { return slot.state.load() == 0 || waits(slot) || is_at_rest(slot.pid); });
   }
 }
 
@@ -247,7 +261,7 @@ void ClockedHouse::wait_for_watchers() {
   std::vector<Looking> looking;
   for (std::size_t i = 0; i < std::size(gpus().shared().slot); ++i) {
     const simgpu::ProcessSlot& slot = gpus().shared().slot[i];
-    if (slot.state.load() == 0) continue;
+    if (slot.state.load() == 0 || is_stopped(slot.pid)) continue;
     std::optional<Watcher>& watcher = parts_->watchers[i];
     if (!watcher || watcher->pid() != slot.pid || !watcher->found()) watcher.emplace(slot.pid);
     if (!watcher->has_nothing_to_look_at()) looking.push_back({*watcher, watcher->looks()});
@@ -263,17 +277,32 @@ void ClockedHouse::wait_for_watchers() {
 
 void ClockedHouse::move_clock(std::uint64_t ns) {
   std::string error;
-  if (!simgpu::advance_manual_clock(gpus(), ns, &error)) throw std::runtime_error(error);
+  constexpr std::uint64_t kPatienceMs = 10'000;
+  const auto excused = [this](int pid) { return is_stopped(pid); };
+  if (!simgpu::advance_manual_clock(gpus(), ns, &error, kPatienceMs, excused)) {
+    throw std::runtime_error(error);
+  }
 }
 
 void ClockedHouse::advance(std::uint64_t ns) {
   gpus().reap();  // Nobody waits for the dead.
-  for (std::uint64_t passed = 0; passed < ns; passed += kStepNs) {
+  for (std::uint64_t passed = 0; passed < ns; passed += kStepNs) step();
+}
+
+void ClockedHouse::step() {
+  wait_for_programs();
+  wait_for_watchers();
+  move_clock(kStepNs);
+  parts_->arbiter.step();
+  move_clock(0);  // everybody sees which gates are open now
+}
+
+std::uint64_t ClockedHouse::time_to_serve(const Tenant& service) {
+  service.ask();
+  for (std::uint64_t passed = 0;; passed += kStepNs) {
     wait_for_programs();
-    wait_for_watchers();
-    move_clock(kStepNs);
-    parts_->arbiter.step();
-    move_clock(0);  // everybody sees which gates are open now
+    if (service.is_idle()) return passed;
+    step();
   }
 }
 

@@ -18,6 +18,12 @@ class ClockedHouse : public House {
   explicit ClockedHouse(int gpus);
   ~ClockedHouse() override;
 
+  // Programs that do nothing until they are asked, and those that a test stops: time does not wait
+  // for them while they are idle or stopped. They outlive the calls below.
+  void watch(const Tenant& tenant) { watched_.push_back(&tenant); }
+  // GPU time from now, when it is asked, until it is idle again.
+  [[nodiscard]] std::uint64_t time_to_serve(const Tenant& service);
+
   // Lets so much GPU time pass.
   void advance(std::uint64_t ns);
   // GPU time of each tenant while `ns` pass, in thousandths.
@@ -25,6 +31,9 @@ class ClockedHouse : public House {
                                                  const std::vector<const Tenant*>& tenants);
 
  private:
+  [[nodiscard]] bool is_at_rest(pid_t pid) const;
+  [[nodiscard]] bool is_stopped(pid_t pid) const;
+  void step();
   void seen_by_the_arbiter() override;
   void wait_for_programs();
   void wait_for_watchers();
@@ -32,6 +41,7 @@ class ClockedHouse : public House {
 
   struct Parts;
   std::unique_ptr<Parts> parts_;
+  std::vector<const Tenant*> watched_;
 };
 
 }  // namespace divvy::testing

@@ -1,19 +1,23 @@
 #include "sharing/house.h"
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <stdexcept>
 #include <thread>
 
@@ -59,6 +63,7 @@ Tenant::~Tenant() {
     waitpid(pid_, nullptr, 0);
   }
   close(output_);
+  if (input_ >= 0) close(input_);
 }
 
 bool Tenant::says(const std::string& line) {
@@ -78,6 +83,24 @@ bool Tenant::says(const std::string& line) {
 
 void Tenant::send(int signal) const { ::kill(pid_, signal); }
 
+void Tenant::ask() const {
+  if (write(input_, "r", 1) != 1) throw std::runtime_error("it does not listen any more");
+}
+
+bool Tenant::is_idle() const {
+  int unread = 1;
+  if (input_ < 0 || ioctl(input_, FIONREAD, &unread) != 0 || unread > 0) return false;
+  std::string line;
+  std::getline(std::ifstream("/proc/" + std::to_string(pid_) + "/syscall"), line);
+  return line.starts_with(std::to_string(SYS_read) + " 0x0 ");
+}
+
+bool Tenant::is_stopped() const {
+  std::string line;
+  std::getline(std::ifstream("/proc/" + std::to_string(pid_) + "/stat"), line);
+  return line.find(") T ") != std::string::npos;
+}
+
 int Tenant::wait() {
   int status = 0;
   waitpid(pid_, &status, 0);
@@ -86,6 +109,7 @@ int Tenant::wait() {
 }
 
 House::House(const std::string& gpus) {
+  if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) throw std::runtime_error("no subreaper");
   char name[] = "/tmp/divvy-house-XXXXXX";
   if (mkdtemp(name) == nullptr) throw std::runtime_error("no temporary folder");
   folder_ = name;
@@ -106,21 +130,38 @@ House::House(const std::string& gpus) {
   if (state_ == nullptr) throw std::runtime_error(error);
 }
 
-// One that `divvy run` has started while ours was away: no child of ours, but it holds the lock.
-void House::end_background_daemon() const {
-  const std::string path = folder_ + "/run/divvyd.lock";
-  const int lock = open(path.c_str(), O_RDWR | O_CLOEXEC);
-  pid_t pid = 0;
-  if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) != 0 && std::ifstream(path) >> pid && pid > 0) {
-    ::kill(pid, SIGTERM);
-    flock(lock, LOCK_EX);  // Waits for its end
+namespace {
+
+// Those whose environment has this entry, but this process.
+std::vector<pid_t> processes_with(const std::string& entry) {
+  std::vector<pid_t> found;
+  for (const auto& process : std::filesystem::directory_iterator("/proc")) {
+    const pid_t pid = std::atoi(process.path().filename().c_str());
+    if (pid <= 0 || pid == getpid()) continue;
+    std::ifstream file(process.path() / "environ");
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    if (('\0' + text).find('\0' + entry + '\0') != std::string::npos) found.push_back(pid);
   }
-  if (lock >= 0) close(lock);
+  return found;
+}
+
+}  // namespace
+
+void House::end_everybody() const {
+  const std::string entry = "DIVVY_RUN_DIR=" + folder_ + "/run";
+  const bool gone = eventually([&] {
+    for (const pid_t pid : processes_with(entry)) ::kill(pid, SIGKILL);
+    while (waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
+    // A process between fork and exec has no environment to be seen by, but is a child.
+    return processes_with(entry).empty() && waitpid(-1, nullptr, WNOHANG) < 0 && errno == ECHILD;
+  });
+  EXPECT_TRUE(gone) << "a process of the test is left";
 }
 
 House::~House() {
   if (daemon_ > 0) kill_daemon(SIGTERM);
-  end_background_daemon();
+  end_everybody();
   std::error_code ignored;
   std::filesystem::remove_all(folder_, ignored);
 }
@@ -151,22 +192,31 @@ std::unique_ptr<Tenant> House::spawn(const std::string& command) {
   return std::make_unique<Tenant>(pid, output);
 }
 
-std::unique_ptr<Tenant> House::start(const std::string& options, const std::string& kind) {
+std::unique_ptr<Tenant> House::start_ready(const std::string& options, const std::string& kind,
+                                           int* input) {
   int output = -1;
-  int input = -1;
   const pid_t pid = spawn_shell(std::string(DIVVY_PROGRAM) + " run " + options + " -- " +
                                     LOAD_PROGRAM + " " + kind + " 2>>" + folder_ + "/programs.log",
-                                &output, &input);
-  auto tenant = std::make_unique<Tenant>(pid, output);
-  const bool ready = tenant->says("ready");
-  if (ready) seen_by_the_arbiter();
-  close(input);  // It begins.
-  if (!ready) {
-    std::string log = output_of("cat " + folder_ + "/programs.log " + folder_ + "/log");
-    throw std::runtime_error("divvy run " + options + " -- load " + kind + " did not start:\n" +
-                             log);
+                                &output, input);
+  auto tenant = std::make_unique<Tenant>(pid, output, kind == "request" ? *input : -1);
+  if (tenant->says("ready")) {
+    seen_by_the_arbiter();
+    return tenant;
   }
+  throw std::runtime_error("divvy run " + options + " -- load " + kind + " did not start:\n" +
+                           output_of("cat " + folder_ + "/programs.log " + folder_ + "/log"));
+}
+
+std::unique_ptr<Tenant> House::start(const std::string& options, const std::string& kind) {
+  int input = -1;
+  auto tenant = start_ready(options, kind, &input);
+  close(input);  // It begins.
   return tenant;
+}
+
+std::unique_ptr<Tenant> House::start_service(const std::string& options) {
+  int input = -1;
+  return start_ready(options, "request", &input);
 }
 
 std::string House::output_of(const std::string& command, int* status) {

@@ -17,7 +17,8 @@ namespace divvy::testing {
 // A program under a slice. Killed and reaped when it goes.
 class Tenant {
  public:
-  Tenant(pid_t pid, int output) : pid_(pid), output_(output) {}
+  // `input`: the other end of what it reads; none: -1.
+  Tenant(pid_t pid, int output, int input = -1) : pid_(pid), output_(output), input_(input) {}
   ~Tenant();
   Tenant(const Tenant&) = delete;
   Tenant& operator=(const Tenant&) = delete;
@@ -26,12 +27,18 @@ class Tenant {
   // Waits for a line that the program prints, or for its end.
   [[nodiscard]] bool says(const std::string& line);
   void send(int signal) const;
+  // One more byte for it to read.
+  void ask() const;
+  // It has read all that it was asked, and waits for more.
+  [[nodiscard]] bool is_idle() const;
+  [[nodiscard]] bool is_stopped() const;
   // Waits for its end; as waitpid.
   int wait();
 
  private:
   pid_t pid_;
   int output_;
+  int input_;
   bool reaped_ = false;
   std::string seen_;
 };
@@ -51,6 +58,8 @@ class House {
 
   // `divvy run OPTIONS -- tests/sharing/load KIND`, when it runs.
   [[nodiscard]] std::unique_ptr<Tenant> start(const std::string& options, const std::string& kind);
+  // The same with the load `request`, which does nothing until it is asked.
+  [[nodiscard]] std::unique_ptr<Tenant> start_service(const std::string& options);
   // Any command line, in the environment of this house.
   [[nodiscard]] std::unique_ptr<Tenant> spawn(const std::string& command);
   // Runs a command to its end; its output.
@@ -75,7 +84,11 @@ class House {
   [[nodiscard]] simgpu::SharedState& gpus() { return *state_; }
 
  private:
-  void end_background_daemon() const;
+  // Whoever has lost its parent is ours: daemons that a command has started while ours was away,
+  // and what a daemon that was killed leaves.
+  void end_everybody() const;
+  std::unique_ptr<Tenant> start_ready(const std::string& options, const std::string& kind,
+                                      int* input);
   // A program has its context, and has launched nothing yet.
   virtual void seen_by_the_arbiter() {}
 

@@ -8,12 +8,12 @@
 //   mixed    all of them in turn, with fills, on two streams
 //   streams  kernels on four streams that wait for each other by events
 //   ex, cooperative, thread    medium kernels by that way of launching
-//   request  one graph, wait for it, 3 ms of nothing, and again
+//   request  one graph for each byte of its input, and waits for it; ends with its input
 //   stuck    begins work that never ends on its own: a stream that waits for a value
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
+#include <unistd.h>
 
 #include <deque>
 #include <string>
@@ -154,10 +154,10 @@ void step(Load& load, const std::string& kind, uint64_t round) {
     return load.stay_near(64);
   }
   if (kind == "request") {
+    char byte = 0;
+    if (read(0, &byte, 1) != 1) exit(0);
     MUST(cuGraphLaunch(load.graph[0], load.stream[0]));
     MUST(cuStreamSynchronize(load.stream[0]));
-    const timespec pause{0, 3'000'000};
-    nanosleep(&pause, nullptr);
     return;
   }
   if (kind == "stuck") {
@@ -178,7 +178,8 @@ int main(int argc, char** argv) {
   Load load = prepare();
   printf("ready\n");
   fflush(stdout);
-  while (getchar() != EOF) {
+  const bool serves = argv[1] == std::string("request");
+  while (!serves && getchar() != EOF) {
   }
   for (uint64_t round = 0;; ++round) step(load, argv[1], round);
 }

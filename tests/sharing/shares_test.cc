@@ -14,6 +14,7 @@ namespace {
 constexpr double kPoint = 10;  // thousandths: one point of a hundred
 constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::uint64_t kWarmUp = 300 * kMs;
+constexpr std::uint64_t kGraph = 1'800'000;  // of the loads `graph` and `request`
 
 bool has_long_kernels(const std::string& load) { return load == "long" || load == "mixed"; }
 
@@ -151,6 +152,56 @@ TEST(Set, ChangesShareAndCapWhileEverybodyRuns) {
   const auto capped = house.shares_while(window("small"), {a.get(), b.get()});
   EXPECT_NEAR(capped[0], 300, kPoint);
   EXPECT_GE(capped[1], 660) << "what the cap leaves goes to the other";
+}
+
+// How long requests wait, beside their own 1.8 ms, next to a tenant that always has work. Between
+// two of them the service does nothing, for other times each time.
+struct Waits {
+  std::uint64_t mean = 0;
+  std::uint64_t longest = 0;
+};
+Waits waits_of_requests(const std::string& service_class) {
+  constexpr int kRequests = 50;
+  ClockedHouse house(1);
+  const auto service = house.start_service("--class " + service_class + " " + slice(50, 0));
+  house.watch(*service);
+  const auto training = house.start(slice(50, 0), "graph");
+  house.advance(kWarmUp);
+  Waits waits;
+  const std::uint64_t before = house.gpu_ns(training->pid());
+  for (std::uint64_t i = 0; i < kRequests; ++i) {
+    const std::uint64_t wait = house.time_to_serve(*service) - kGraph;
+    waits.mean += wait / kRequests;
+    waits.longest = std::max(waits.longest, wait);
+    house.advance((3 + i % 7) * kMs);
+  }
+  EXPECT_GT(house.gpu_ns(training->pid()), before) << "and the other goes on";
+  return waits;
+}
+
+TEST(Isolation, ALatencyTenantIsServedAtOnceBesideTraining) {
+  const Waits at_once = waits_of_requests("latency");
+  const Waits in_turns = waits_of_requests("batch");
+  // It waits for what runs on the GPU, which is one graph of the other's at most, and for nobody's
+  // turn. Two steps of the clock until the gate is seen to be open.
+  EXPECT_LE(at_once.longest, kGraph + 320'000);
+  EXPECT_GT(in_turns.longest, 2 * at_once.longest) << "there is nothing to be kept from";
+  EXPECT_GT(in_turns.mean, 2 * at_once.mean);
+}
+
+TEST(Isolation, ATenantThatIsStoppedDoesNotHoldUpTheOther) {
+  ClockedHouse house(1);
+  const auto stopped = house.start(slice(50, 0), "graph");
+  const auto other = house.start(slice(50, 0), "graph");
+  house.watch(*stopped);
+  house.advance(kWarmUp);
+  EXPECT_NEAR(house.shares_while(1000 * kMs, {other.get()})[0], 500, kPoint) << "they share";
+  house.stop(*stopped);
+  house.advance(1500 * kMs);
+  EXPECT_GE(house.shares_while(1000 * kMs, {other.get()})[0], 970) << "it has all";
+  stopped->send(SIGCONT);
+  house.advance(1500 * kMs);
+  EXPECT_NEAR(house.shares_while(1000 * kMs, {other.get()})[0], 500, kPoint) << "they share again";
 }
 
 TEST(Isolation, ATenantThatHangsDoesNotHoldUpTheOther) {
