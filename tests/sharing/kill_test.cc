@@ -57,8 +57,8 @@ class StallWatch {
   std::thread thread_;
 };
 
-// A command that is killed while it starts a daemon in the background leaves one that is on its way,
-// and neither listens nor has the lock yet. The house sees to it that none outlives it.
+// A command that is killed while it starts a daemon in the background leaves one that is on its
+// way, and neither listens nor has the lock yet. The house sees to it that none outlives it.
 TEST(Kill, ADaemonOnItsWayIsEndedWithTheHouse) {
   for (int i = 0; i < 5; ++i) {
     House house("1xH200");
