@@ -190,9 +190,13 @@ constexpr FieldRow kBackup[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"to", "text", ""}};
 
 constexpr FieldRow kGrantRequest[] = {
-    {"gpu", "text", "\"0.3\", \"2\""}, {"memory", "text?-", "\"10GiB\""}, {"cap", "boolean?-", ""},
-    {"class", "<batch,latency>?-", ""}, {"mode", "text?-", ""}, {"devices", "[text]?-", ""},
-    {"name", "name?-", ""}, {"command", "text?-", "For lists"}, {"wait", "boolean?-", "Until it fits"},
+    {"gpu", "text?-", "\"0.3\", \"2\"; may be left out where memory is named"},
+    {"memory", "text?-", "\"10GiB\""}, {"cap", "boolean?-", ""},
+    {"class", "<batch,latency>?-", ""}, {"mode", "<timeslice,mps>?-", "Default: as the machine is set up"},
+    {"devices", "[text]?-", ""}, {"models", "[text]?-", "Only GPUs of these"},
+    {"name", "name?-", ""}, {"command", "text?-", "For lists"},
+    {"queue", "text?-", "In which it counts and waits; default: default"},
+    {"wait", "boolean?-", "In line, until it fits"},
     {"timeoutSeconds", "count?-", "504 when it does not fit by then"}};
 constexpr FieldRow kChangeRequest[] = {
     {"gpu", "text?-", ""}, {"memory", "text?-", ""}, {"cap", "boolean?-", ""},
