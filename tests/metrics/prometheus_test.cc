@@ -108,10 +108,12 @@ class Prometheus : public Machine {
 
 TEST_F(Prometheus, SeesJobsWaitRunAndEnd) {
   add_queue_and_job();
-  ASSERT_EQ(ask("POST", "/v1/jobs",
-                R"({"command":["sleep","600"],"queue":"research","gpu":"0.75","name":"long"})")
-                .status,
-            201);
+  const Answer submitted =
+      ask("POST", "/v1/jobs",
+          R"({"command":["sleep","600"],"queue":"research","gpu":"0.75","name":"long"})");
+  ASSERT_EQ(submitted.status, 201);
+  const std::string path =
+      "/v1/jobs/" + boost::json::serialize(submitted.body.at("items").at(0).at("id"));
   ASSERT_EQ(ask("POST", "/v1/jobs",
                 R"({"command":["true"],"queue":"research","gpu":"0.75","name":"next"})")
                 .status,
@@ -137,6 +139,10 @@ TEST_F(Prometheus, SeesJobsWaitRunAndEnd) {
   const std::string user = seen.families.at("divvy_user_jobs").samples[0].labels.at("user");
   EXPECT_EQ(seen.value("divvy_user_held_gpus", {{"user", user}}), 0.75);
   EXPECT_EQ(seen.value("divvy_user_jobs_ended_total", {{"user", user}, {"result", "failed"}}), 0);
+  // Its members would outlive the test.
+  ask("DELETE", path);
+  EXPECT_TRUE(
+      eventually([&] { return !ask("GET", path).body.at("endedUnixMilliseconds").is_null(); }));
 }
 
 TEST_F(Prometheus, ScrapesTheDaemonAndAnswersEveryQueryAndLoadsTheRules) {
