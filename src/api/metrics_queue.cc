@@ -50,6 +50,7 @@ void write_all(const MetricsSnapshot& snapshot, Exposition& out) {
 
 void write_queues(const jobs::Load& load, Exposition& out) {
   std::vector<Labels> labels;
+  labels.reserve(load.queues.size());
   for (const QueueLoad& queue : load.queues) {
     labels.push_back(Labels().add("queue", queue.report.path));
   }
@@ -118,6 +119,7 @@ void write_queues(const jobs::Load& load, Exposition& out) {
 
 void write_users(const jobs::Load& load, Exposition& out) {
   std::vector<Labels> labels;
+  labels.reserve(load.users.size());
   for (const UserLoad& user : load.users) labels.push_back(Labels().add("user", user.name));
   const auto family = [&](const char* name, Type type, const char* help, auto&& write) {
     out.begin(name, type, help);

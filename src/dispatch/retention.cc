@@ -75,7 +75,7 @@ Result<std::size_t> Retention::step() {
 }
 
 Status Retention::forget(const run::MemberKey& key) {
-  const Status forgotten = runtime_.forget(key);
+  Status forgotten = runtime_.forget(key);
   if (!forgotten && forgotten.error().code == ErrorCode::kNotFound) return {};
   return forgotten;
 }
