@@ -17,8 +17,8 @@ build: packages ## build everything (preset dev)
 	@tools/build dev
 
 demo: packages ## see Divvy manage simulated GPUs (KEEP=1 leaves them for you to play with)
-	@tools/build release programs
-	@KEEP=$(KEEP) tools/demo build/release
+	@tools/build demo demo_programs
+	@KEEP=$(KEEP) tools/demo build/demo
 
 test: packages ## build and run every test; needs no GPU
 	@tools/build dev

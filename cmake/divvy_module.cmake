@@ -26,15 +26,17 @@ function(divvy_check_edges room)
   endforeach()
 endfunction()
 
-# Sources parse the common headers once per target. For clang: GCC 12 forgets which of them are the
-# system's and warns of what its own strings do. Clang must not write the time into the result, or
-# ccache never finds it again.
+# Sources parse the common headers once per target. For clang, or without warnings: GCC 12 forgets
+# which of them are the system's and warns of what its own strings do. Clang must not write the time
+# into the result, or ccache never finds it again.
 function(divvy_precompile target)
   if(NOT DIVVY_PCH)
     return()
   endif()
   target_precompile_headers(${target} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/common_headers.h ${ARGN})
-  target_compile_options(${target} PRIVATE -Xclang -fno-pch-timestamp)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
+    target_compile_options(${target} PRIVATE -Xclang -fno-pch-timestamp)
+  endif()
 endfunction()
 
 function(divvy_module)

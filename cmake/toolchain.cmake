@@ -12,6 +12,7 @@ endif()
 
 set(DIVVY_SANITIZE "" CACHE STRING "Sanitizers for the whole build: address,undefined or thread")
 option(DIVVY_PCH "Parse the common headers once per target" OFF)
+option(DIVVY_WARNINGS "Warn, and refuse what is warned of" ON)
 option(DIVVY_FUZZ "Build the fuzzers with libFuzzer (clang)" OFF)
 set(DIVVY_CUDA_INCLUDE "" CACHE PATH "A CUDA toolkit's include folder, to compare our ABI with")
 set(DIVVY_NVML_INCLUDE "${DIVVY_CUDA_INCLUDE}" CACHE PATH "The folder that has nvml.h")
@@ -24,8 +25,15 @@ if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
 endif()
 
-add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Werror -fno-omit-frame-pointer
-  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor$<SEMICOLON>-Woverloaded-virtual>
+if(DIVVY_WARNINGS)
+  set(warnings -Wall -Wextra -Wpedantic -Wshadow -Werror)
+  set(cxx_warnings
+    $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor$<SEMICOLON>-Woverloaded-virtual>)
+else()
+  set(warnings -w)
+  set(cxx_warnings)
+endif()
+add_compile_options(${warnings} -fno-omit-frame-pointer ${cxx_warnings}
   -ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
 
 if(DIVVY_SANITIZE)
