@@ -138,7 +138,7 @@ class UserContainers : public JobMachine {
   }
   // A file that everybody may read, as one of a registry would be.
   void make_image() {
-    make_container_image(folder() / "image", {GPULOAD_PROGRAM});
+    make_container_image(folder() / "image", {DIVVY_PROGRAM, GPULOAD_PROGRAM});
     const std::string base = folder().string();
     const std::string line = fmt::format(
         "cd {0} && tar -C image -cf image.tar . && podman() {{ /usr/bin/podman --root {0}/storage "
