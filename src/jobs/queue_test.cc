@@ -129,32 +129,6 @@ TEST(Queue, EveryChangeIsNamedOnceSoThatItCanBeWrittenDown) {
   EXPECT_EQ(desk.queue().find(id), nullptr);
 }
 
-TEST(Queue, AGpuIsInOneModeAtATime) {
-  Desk desk({}, fleet(1, 2));
-  const auto in_mode = [](std::uint32_t share, model::GpuMode mode) {
-    model::JobSpec wanted = spec(share);
-    wanted.mode = mode;
-    return wanted;
-  };
-  const auto gpu = [&desk](JobId id) { return desk.job(id).members.at(0).slices.at(0).gpu(); };
-  const JobId turns = desk.submit(in_mode(300, model::GpuMode::kTimeslice));
-  desk.run();
-  const JobId mps = desk.submit(in_mode(300, model::GpuMode::kMps));
-  const JobId beside = desk.submit(in_mode(300, model::GpuMode::kMps));
-  desk.run();
-  EXPECT_NE(gpu(turns), gpu(mps));
-  EXPECT_EQ(gpu(mps), gpu(beside));
-  const JobId more_turns = desk.submit(in_mode(600, model::GpuMode::kTimeslice));
-  const JobId too_much = desk.submit(in_mode(200, model::GpuMode::kTimeslice));
-  desk.run();
-  EXPECT_EQ(gpu(more_turns), gpu(turns));
-  EXPECT_EQ(desk.state(too_much), JobState::kQueued) << "the other GPU is in the other mode";
-  desk.end(mps);
-  desk.end(beside);
-  desk.run();
-  EXPECT_EQ(desk.state(too_much), JobState::kRunning);
-}
-
 TEST(Queue, AGangStartsTogetherOrNotAtAll) {
   Desk desk({}, fleet(2, 2));
   const JobId small = desk.submit(spec(1000));
