@@ -220,6 +220,30 @@ TEST_F(AdmissionTest, WhatNobodyWasToldOfIsGivenBackAfterARestart) {
   EXPECT_EQ(house_.submit(100), model::JobId(10)) << "a number that was given is not given again";
 }
 
+// The store is that of a backup, and the process came after it.
+TEST_F(AdmissionTest, AProcessThatTheStoreDoesNotKnowAndThatUsesItsGpuBecomesAJob) {
+  const model::JobId job = admitted(ask(1500));
+  HeldSlices unknown = house_.machine.held().front();
+  house_.machine.leave(key(job));
+  house_.settle();
+  house_.kill();
+  unknown.key = {model::JobId(9), 1, 0};
+  unknown.user = "bob";
+  unknown.name = "later";
+  unknown.node = house_.machine.fleet().nodes[0].name;
+  house_.machine.hold(unknown);
+  house_.machine.in_use = true;
+  house_.open();
+  house_.settle();
+  const model::Job adopted = house_.stored(model::JobId(10));
+  EXPECT_EQ(adopted.state, JobState::kRunning);
+  EXPECT_EQ(adopted.owner, "bob");
+  EXPECT_EQ(house_.machine.held().front().key, key(model::JobId(10)));
+  const Answer given = answer(ask(1000));
+  ASSERT_TRUE(given && *given) << "what it holds counts";
+  EXPECT_TRUE(std::holds_alternative<NotNow>(**given));
+}
+
 TEST_F(AdmissionTest, SlicesFromBeforeEverybodyWasAJobBecomeJobs) {
   const model::JobId job = admitted(ask(500));
   HeldSlices old = house_.machine.held().front();

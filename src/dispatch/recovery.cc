@@ -100,12 +100,21 @@ Status Dispatcher::recover() {
     if (expected.contains(key) || strays_.contains(key)) continue;
     if (report.phase == run::MemberPhase::kLiving) add_stray(key, Folder::kKeep);
   }
-  // Of holders: nobody was told that they have it.
+  // Of holders: nobody was told that they have it, or the store was put back to an earlier time.
   std::set<model::MemberKey> holding;
-  for (const HeldSlices& one : held) {
+  for (HeldSlices& one : held) {
+    const bool known = expected.contains(one.key) || strays_.contains(one.key);
+    if (!known && !parts_.machine.release(one.key)) {
+      if (one.holder == model::Holder::kMembers) {
+        add_stray(one.key, Folder::kKeep);
+      } else {
+        // It uses its GPU, and nobody else is to be placed there.
+        DIVVY_CHECK_OK(adopt(one, past.jobs));
+        steps_told_[one.key.job] = past.jobs.back().history.size();
+        books_[one.key.job] = {now, 0};
+      }
+    }
     holding.insert(one.key);
-    if (expected.contains(one.key) || strays_.contains(one.key)) continue;
-    if (!parts_.machine.release(one.key)) add_stray(one.key, Folder::kKeep);
   }
 
   DIVVY_CHECK_OK(queue_->set_fleet(parts_.machine.fleet()));

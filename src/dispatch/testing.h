@@ -77,6 +77,7 @@ class FakeMachine final : public Machine {
   [[nodiscard]] Status release(const run::MemberKey& key) override {
     releases.pass(key);
     const std::lock_guard lock(mutex_);
+    if (in_use) return err(ErrorCode::kFailedPrecondition, "processes of it use the GPU");
     held_.erase(key);
     return {};
   }
@@ -154,6 +155,7 @@ class FakeMachine final : public Machine {
 
   Barrier releases;
   Barrier grants;
+  bool in_use = false;    // whatever is held: not released
   bool stubborn = false;  // holders end for SIGKILL only
   std::vector<std::pair<model::MemberKey, int>> signals;
   int refuse = 0;   // so many grants
