@@ -5,7 +5,9 @@ millisecond on; judge.py judges them.
 A result is results[case][variant][way]. All lengths scale with the window (5 s unless told).
 """
 import dataclasses
+import json
 import random
+import time
 
 import machine
 import stats
@@ -284,9 +286,25 @@ class Light:
         for kind in KINDS:
             for cap in CAPS:
                 members = [Member(kind, kind, cap, ((0.0, 5.3 * unit),), cap=True)]
+                charged = []
                 self.measure("kinds", f"{kind} {cap}", members,
-                             lambda reports, members=members: {"windows": self.training_windows(
-                                 members, reports, 0.2 * unit, 5.2 * unit, 5 * unit)})
+                             lambda reports, members=members, charged=charged: {
+                                 "charged_percent": charged[-1] if charged else None,
+                                 "windows": self.training_windows(
+                                     members, reports, 0.2 * unit, 5.2 * unit, 5 * unit)},
+                             during=lambda charged=charged: charged.append(self.charged()))
+
+    def charged(self):
+        """What the daemon charges the one tenant for two seconds from now, in per cent of the GPU: beside
+        what its iterations cost alone, it tells a wrong charge from a gate that stood closed."""
+        def used():
+            tenants = json.loads(self.suite.fleet.divvy_command("ps", "-o", "json"))["items"]
+            return time.monotonic(), sum(s["usedNanoseconds"] for t in tenants for s in t["slices"])
+
+        begin, used_before = used()
+        time.sleep(2 * self.unit)
+        end, used_after = used()
+        return 1e-7 * (used_after - used_before) / (end - begin)
 
     # --- Many servers ---
 
