@@ -30,6 +30,7 @@ MIXES = (
     ("four plain 10/20/30/40", ("plain",) * 4, ("0.1", "0.2", "0.3", "0.4")),
     ("launchbound + long 50/50", ("launchbound", "long"), ("0.5", "0.5")),
     ("launchbound + long 30/70", ("launchbound", "long"), ("0.3", "0.7")),
+    ("launchbound + plain 50/50", ("launchbound", "plain"), ("0.5", "0.5")),
     ("memory + plain 50/50", ("memory", "plain"), ("0.5", "0.5")),
     ("memory + plain 30/70", ("memory", "plain"), ("0.3", "0.7")),
     ("chain + plain 50/50", ("chain", "plain"), ("0.5", "0.5")),
@@ -290,6 +291,9 @@ class Light:
                 self.measure("kinds", f"{kind} {cap}", members,
                              lambda reports, members=members, charged=charged: {
                                  "charged_percent": charged[-1] if charged else None,
+                                 "share_by_100_ms": [windows.share_series(
+                                     r["iterations_in_bin"], self.cost_us(m), 0.0, 5.2 * unit)
+                                     for m, r in zip(members, reports)],
                                  "windows": self.training_windows(
                                      members, reports, 0.2 * unit, 5.2 * unit, 5 * unit)},
                              during=lambda charged=charged: charged.append(self.charged()))

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -101,6 +102,13 @@ class GpuModel {
       if (tenant.there) launch(tenant);
     }
     execute();
+    // Whoever begins a batch wakes the daemon.
+    if (asleep_ && std::ranges::any_of(tenants, [](const Tenant& tenant) {
+          return tenant.there && !tenant.batches.empty() && tenant.batches.front().gated;
+        })) {
+      asleep_ = false;
+      next_step_ = std::min(next_step_, now + daemon_delay_ns);
+    }
     if (now >= next_step_) decide();
   }
 
@@ -129,6 +137,8 @@ class GpuModel {
   static constexpr std::uint64_t kQueue = 1000;
   static constexpr std::uint64_t kTimeSliceNs = 2'000'000;
   static constexpr std::uint64_t kUnknownNs = 100'000;
+  static constexpr std::uint64_t kShortWaitNs = 1'000'000;
+  static constexpr std::uint64_t kSecondNs = 1'000'000'000;
 
   void launch(Tenant& tenant) {
     const Program& program = tenant.program;
@@ -292,7 +302,9 @@ class GpuModel {
       if (tenant.there) look(tenant, seen[tenant.seat]);
     }
     schedule.step(now, seen);
-    next_step_ = now + daemon_delay_ns;
+    const std::optional<std::uint64_t> next = schedule.next_in_ns();
+    asleep_ = !next || *next > kShortWaitNs;
+    next_step_ = now + (asleep_ ? next.value_or(kSecondNs) : daemon_delay_ns);
     for (Tenant& tenant : tenants) {
       const bool stands = tenant.there && !tenant.batches.empty() && !tenant.passed;
       if (!stands) tenant.waiting_since = now;
@@ -323,6 +335,7 @@ class GpuModel {
   std::uint64_t slice_end_ = 0;
   std::uint64_t switching_ns_ = 0;
   std::uint64_t next_step_ = 0;
+  bool asleep_ = false;
   std::uint64_t marked_at_ = 0;
   std::vector<std::uint64_t> marked_;
   std::mt19937_64 dice_{7};

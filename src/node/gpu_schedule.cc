@@ -16,6 +16,11 @@ constexpr std::uint64_t kLongestExcuseNs = 500'000'000;
 // an opened gate to the GPU.
 constexpr std::uint64_t kSwitchNs = 110'000;
 constexpr std::uint64_t kHandoverNs = 300'000;
+// What the memory operations around one batch take of the GPU, likewise: the kernels of short
+// batches would be charged a twentieth more than they cost. No more than this part is taken off,
+// or empty batches would be a way not to be charged.
+constexpr double kGateNs = 4'000;
+constexpr double kMostForGates = 0.1;
 // A context that got on the GPU is left there for 2 ms while it has work, whoever else is past its
 // gate by then; so the next gate may be opened before the last tenant has ended.
 constexpr double kTimeSliceNs = 1'800'000;
@@ -135,10 +140,12 @@ void GpuSchedule::step(std::uint64_t now_ns, const std::vector<Seen>& seen) {
   started_ = true;
   now_before_ = now_;
   now_ = std::max(now_, now_ns);
+  // While nobody had work nobody looked: what runs now began with the bell that ended the sleep.
+  const std::uint64_t looked = anybody_had_work_ ? dt : std::min(dt, tuning_.calm_poll_ns);
   intake(seen);
-  charge(dt);
+  charge(looked);
   refill(dt);
-  watch_unused_leases(dt);
+  watch_unused_leases(looked);
   choose_gated();
   admit();
   if (over_mps()) {
@@ -152,10 +159,12 @@ void GpuSchedule::step(std::uint64_t now_ns, const std::vector<Seen>& seen) {
 }
 
 void GpuSchedule::intake(const std::vector<Seen>& seen) {
+  anybody_had_work_ = false;
   for (Seat i = 0; i < seats_.size(); ++i) {
     Place& place = seats_[i];
     if (!place.used) continue;
-    const bool finished = seen[i].finished != place.work.seen().finished;
+    place.ended_batches = seen[i].finished - place.work.seen().finished;
+    const bool finished = place.ended_batches != 0;
     if (finished) {
       const auto took_ns = static_cast<double>(now_ - place.moved_at);
       const bool longer = took_ns > place.longest_batch_ns;
@@ -171,6 +180,7 @@ void GpuSchedule::intake(const std::vector<Seen>& seen) {
       last_on_ = i;
     }
     if (seen[i].wants) place.wanted_at = now_;
+    anybody_had_work_ = anybody_had_work_ || seen[i].wants;
     const bool gap = place.work.in_gap();
     learn_pauses(place, gap);
     if (seen[i].wants && !gap) place.fed_at = now_;
@@ -206,6 +216,7 @@ void GpuSchedule::charge(std::uint64_t dt) {
     const bool switching = place.switched && now_ - place.on_since < kSwitchNs;
     if (place.work.runs() && switching && !over_mps()) continue;
     used[i] = place.work.most_ns(passed, fed == 0);
+    used[i] -= std::min(kGateNs * place.ended_batches, kMostForGates * used[i]);
     if (over_mps()) used[i] *= mps_part(place);
   }
   if (!over_mps()) divide(used, passed);
@@ -322,9 +333,7 @@ void GpuSchedule::choose_gated() {
     }
     place.gate.gated = gated;
     // A launch-bound tenant holds nobody up, and would be held up by telling the end of each step.
-    const bool launch_bound =
-        place.usual_stretch_ns < kShortStretchNs && place.usual_pause_ns < kLongPauseNs / 2;
-    place.gate.contended = beside && !launch_bound;
+    place.gate.contended = beside && !launch_bound(place);
   }
 }
 
@@ -420,9 +429,16 @@ bool GpuSchedule::may_open(Place& place) const {
   return !others_run || now_ - place.due_since >= tuning_.drain_ns;
 }
 
-// It waits for its CPU, and not only for a moment.
+bool GpuSchedule::launch_bound(const Place& place) const {
+  return place.usual_stretch_ns < kShortStretchNs && place.usual_pause_ns < kLongPauseNs / 2;
+}
+
+// It has the turn and would leave the GPU idle if it had it alone: it waits for its CPU, and not
+// only for a moment; it does so most of the time; or nobody knows yet when what it has put in will
+// get to its gate (a context that is made, code that is loaded).
 bool GpuSchedule::lets_others_in(const Place& place) const {
-  return place.work.in_gap() && !expected_back(place) && !urgent(place);
+  if (urgent(place)) return false;
+  return launch_bound(place) || !place.has_run || (place.work.in_gap() && !expected_back(place));
 }
 
 // The hardware will go on with `next` by itself when this one has ended. Where others may come

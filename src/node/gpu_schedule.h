@@ -126,7 +126,8 @@ class GpuSchedule {
     Gate gate;
     Account account;
     bool contends = false;
-    std::uint64_t arrived_at = 0;  // when it came to contend, or went to the end of the line
+    std::uint32_t ended_batches = 0;  // since the last look
+    std::uint64_t arrived_at = 0;     // when it came to contend, or went to the end of the line
     std::uint64_t left_at = 0;
     bool exhausted = false;  // latency class: beyond its burst
     double bucket_ns = 0;    // capped: what it may still run
@@ -189,6 +190,7 @@ class GpuSchedule {
   [[nodiscard]] bool keeps_turn(const Place& place) const;
   [[nodiscard]] bool urgent(const Place& place) const;
   [[nodiscard]] bool stands_in_the_way(const Place& place) const;
+  [[nodiscard]] bool launch_bound(const Place& place) const;
   [[nodiscard]] bool lets_others_in(const Place& place) const;
   [[nodiscard]] bool ends_soon(const Place& place, const Place& next) const;
   [[nodiscard]] bool may_open(Place& place) const;
@@ -202,7 +204,8 @@ class GpuSchedule {
   std::uint64_t now_ = 0;
   std::uint64_t now_before_ = 0;
   bool started_ = false;
-  Seat last_on_ = kNobody;  // who was last seen to get on the GPU
+  bool anybody_had_work_ = false;  // at the last look
+  Seat last_on_ = kNobody;         // who was last seen to get on the GPU
   std::uint64_t used_ns_ = 0;
   DurationCounts turns_;
   std::optional<std::uint64_t> next_in_ns_;

@@ -43,6 +43,81 @@ TEST(GpuSchedule, WhoIsAloneRunsWithoutGates) {
   EXPECT_FALSE(gpu.schedule.next_in_ns().has_value()) << "nothing to watch";
 }
 
+// The schedule is not asked while nobody has work: a pause is no GPU time of whoever ends it.
+TEST(GpuSchedule, APauseInWhichNobodyLookedIsChargedToNobody) {
+  GpuSchedule schedule;
+  const auto seat = schedule.add(cap(100));
+  const GpuSchedule::Seen idle{.present = true, .told = true};
+  GpuSchedule::Seen busy{.present = true,
+                         .wants = true,
+                         .running = true,
+                         .waiting = true,
+                         .told = true,
+                         .processes = 1};
+  schedule.step(kMs, {idle});
+  EXPECT_FALSE(schedule.next_in_ns().has_value());
+  std::uint64_t now = 51 * kMs;
+  schedule.step(now, {busy});
+  EXPECT_LE(schedule.account(seat).used_ns, schedule.tuning().calm_poll_ns);
+  EXPECT_TRUE(schedule.gate(seat).open);
+  // From then on all that passes is charged, however late the next look is.
+  now += 3 * kMs;
+  schedule.step(now, {busy});
+  EXPECT_GE(schedule.account(seat).used_ns, 3 * kMs);
+}
+
+// Memory operations around a batch take the GPU's time, and are nobody's.
+TEST(GpuSchedule, WhatTheGatesOfShortBatchesTakeIsNotCharged) {
+  const auto charged = [](std::uint32_t batches_a_look) {
+    GpuSchedule schedule;
+    const auto seat = schedule.add(cap(500));
+    GpuSchedule::Seen seen{.present = true,
+                           .wants = true,
+                           .running = true,
+                           .waiting = true,
+                           .told = true,
+                           .processes = 1};
+    schedule.step(kMs, {seen});
+    schedule.step(2 * kMs, {seen});  // it got on the GPU in between, which is nobody's either
+    const std::uint64_t before = schedule.account(seat).used_ns;
+    for (std::uint64_t i = 1; i <= 100; ++i) {
+      seen.finished += batches_a_look;
+      schedule.step(2 * kMs + i * 100'000, {seen});
+    }
+    return schedule.account(seat).used_ns - before;
+  };
+  EXPECT_EQ(charged(0), 10 * kMs);
+  EXPECT_EQ(charged(1), 10 * kMs - 100 * 4'000);
+  EXPECT_EQ(charged(1'000), 9 * kMs) << "empty batches are no way not to be charged";
+}
+
+// Its gate is open, what it launched has not come to it yet, and the GPU is not kept idle for it.
+TEST(GpuSchedule, WhoHasNotRunYetKeepsNobodyOff) {
+  GpuSchedule schedule;
+  const auto works = schedule.add(share(500));
+  const auto comes = schedule.add(share(500));
+  std::vector<GpuSchedule::Seen> seen(2);
+  constexpr std::uint64_t kLook = 20'000;
+  std::uint64_t closed_ns = 0;
+  for (std::uint64_t now = kMs; now < 60 * kMs; now += kLook) {
+    const bool open = schedule.gate(works).open;
+    if (!open) closed_ns += kLook;
+    seen[works] = {.present = true,
+                   .wants = true,
+                   .running = open,
+                   .waiting = true,
+                   .held = !open,
+                   .told = true,
+                   .processes = open ? 1u : 0u,
+                   .finished = static_cast<std::uint32_t>(now / kLook)};
+    if (now > 20 * kMs) {
+      seen[comes] = {.present = true, .wants = true, .waiting = true, .held = true, .told = true};
+    }
+    schedule.step(now, seen);
+  }
+  EXPECT_LE(closed_ns, kMs);
+}
+
 class Caps : public testing::TestWithParam<std::uint32_t> {};
 
 TEST_P(Caps, HoldWithinAPointForEveryKindOfLoad) {

@@ -9,6 +9,7 @@ namespace divvy::shim {
 namespace {
 
 FakeDriver* g_driver = nullptr;
+constexpr const char* kSampleEvents[] = {"before", "begin", "end"};
 thread_local CUcontext t_current = nullptr;
 thread_local uint64_t t_number = 0;
 std::atomic<uint64_t> g_threads{0};
@@ -233,7 +234,7 @@ void FakeDriver::fill() {
   g_cuda.cuStreamSynchronize = [](CUstream) { return CUDA_SUCCESS; };
   g_cuda.cuEventCreate = [](CUevent* event, unsigned) {
     static std::atomic<uintptr_t> last{0};
-    // The events of a sample are made in pairs.
+    // The events of a sample are made in threes.
     *event = reinterpret_cast<CUevent>(++last);
     return CUDA_SUCCESS;
   };
@@ -246,15 +247,15 @@ void FakeDriver::fill() {
           stream,
           {.what = "record", .event = event, .record = ++g_driver->events_[event].recorded});
     } else {
-      g_driver->put(stream,
-                    {.what = reinterpret_cast<uintptr_t>(event) % 2 == 1 ? "begin" : "end"});
+      g_driver->put(stream, {.what = kSampleEvents[(reinterpret_cast<uintptr_t>(event) - 1) % 3]});
     }
     return CUDA_SUCCESS;
   };
   g_cuda.cuEventDestroy_v2 = [](CUevent) { return CUDA_SUCCESS; };
   g_cuda.cuEventQuery = [](CUevent) { return CUDA_SUCCESS; };
-  g_cuda.cuEventElapsedTime = [](float* ms, CUevent, CUevent) {
-    *ms = g_driver->sample_ms;
+  g_cuda.cuEventElapsedTime = [](float* ms, CUevent begin, CUevent) {
+    const bool before = reinterpret_cast<uintptr_t>(begin) % 3 == 1;
+    *ms = before ? g_driver->event_ms : g_driver->sample_ms;
     return CUDA_SUCCESS;
   };
   g_cuda.cuEventElapsedTime_v2 = g_cuda.cuEventElapsedTime;

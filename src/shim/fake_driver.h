@@ -43,6 +43,7 @@ class FakeDriver {
   bool refuse_memory_operations = false;
   bool refuse_destroy = false;
   float sample_ms = 0.02F;
+  float event_ms = 0;  // between two events with nothing in between
   // Whether something went where nothing may go.
   std::string misuse;
 

@@ -207,8 +207,9 @@ Sample* begin_sample(GatedLane& lane, CostEntry* entry) {
   wake_watcher();
   Operations hold;
   hold.wait_for_ticket(address + offsetof(wire::LanesPage, released), sample->ticket);
-  if (hold.put_into(lane) &&
-      g_cuda.cuEventRecord(sample->begin, lane.stream.load()) == CUDA_SUCCESS) {
+  const CUstream stream = lane.stream.load();
+  if (hold.put_into(lane) && g_cuda.cuEventRecord(sample->before, stream) == CUDA_SUCCESS &&
+      g_cuda.cuEventRecord(sample->begin, stream) == CUDA_SUCCESS) {
     return sample;
   }
   SamplePool::drop(*sample);

@@ -78,18 +78,30 @@ TEST_F(GateTest, ASampleIsHeldUntilItsLaunchIsQueued) {
   driver_.during_launch = [&] { EXPECT_EQ(lanes()->released, before) << "not yet"; };
   launch(kernel(), stream_);
   EXPECT_EQ(driver_.queue(stream_),
-            "gate passed launch done gate passed hold begin launch end done");
+            "gate passed launch done gate passed hold before begin launch end done");
   driver_.run();
   EXPECT_EQ(driver_.queue(stream_), "") << "nothing is held any more";
 }
 
 TEST_F(GateTest, LearnsFromSamples) {
   driver_.sample_ms = 0.25F;
+  driver_.event_ms = 0.00125F;
   launch(kernel(), stream_);
   launch(kernel(), stream_);
   driver_.run();
   ::cuMemcpyHtoDAsync_v2(0, nullptr, 1, stream_);
   launch(kernel(), stream_);  // begins a batch, and collects
+  EXPECT_EQ(predicted_ns(cost_of(kernel_key(kernel(), 1))), 248'750U) << "less what an event takes";
+}
+
+TEST_F(GateTest, AnothersTimeSliceBetweenTheEventsOfASampleIsNotTakenOff) {
+  driver_.sample_ms = 0.25F;
+  driver_.event_ms = 2;
+  launch(kernel(), stream_);
+  launch(kernel(), stream_);
+  driver_.run();
+  ::cuMemcpyHtoDAsync_v2(0, nullptr, 1, stream_);
+  launch(kernel(), stream_);
   EXPECT_EQ(predicted_ns(cost_of(kernel_key(kernel(), 1))), 250'000U);
 }
 
@@ -102,7 +114,7 @@ TEST_F(GateTest, TheWatcherLetsGoASampleThatIsHeldForLong) {
     EXPECT_EQ(lanes()->released, before) << "held since less than a look";
     EXPECT_TRUE(close_stale_batches());
     EXPECT_NE(lanes()->released, before);
-    EXPECT_EQ(driver_.queue(stream_), "gate passed launch done gate passed hold begin")
+    EXPECT_EQ(driver_.queue(stream_), "gate passed launch done gate passed hold before begin")
         << "the driver may be blocked: it is not called";
   };
   launch(kernel(), stream_);

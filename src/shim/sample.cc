@@ -10,6 +10,7 @@ std::atomic<uint32_t> g_holder{kNobody};
 std::atomic<uint32_t> g_ticket{0};  // of the last hold
 std::atomic<wire::LanesPage*> g_page{nullptr};
 uint32_t g_seen_ticket = 0;  // by the watcher's last look
+constexpr float kLongestEventMs = 0.01F;
 
 bool take_token(Holder who) {
   uint32_t nobody = kNobody;
@@ -33,8 +34,9 @@ Sample* SamplePool::take(CostEntry* entry, wire::LanesPage* page) {
   for (Sample& sample : sample_) {
     uint32_t free = Sample::kFree;
     if (!sample.state.compare_exchange_strong(free, Sample::kTaken)) continue;
-    if (sample.begin == nullptr &&
-        (g_cuda.cuEventCreate(&sample.begin, CU_EVENT_DEFAULT) != CUDA_SUCCESS ||
+    if (sample.end == nullptr &&
+        (g_cuda.cuEventCreate(&sample.before, CU_EVENT_DEFAULT) != CUDA_SUCCESS ||
+         g_cuda.cuEventCreate(&sample.begin, CU_EVENT_DEFAULT) != CUDA_SUCCESS ||
          g_cuda.cuEventCreate(&sample.end, CU_EVENT_DEFAULT) != CUDA_SUCCESS)) {
       break;  // stays taken: this context makes no more events
     }
@@ -76,10 +78,15 @@ void SamplePool::collect() {
       return;  // later ones are not ready either, as a rule
     }
     float ms = 0;
+    float event_ms = 0;
     const auto elapsed = g_cuda.cuEventElapsedTime_v2 != nullptr ? g_cuda.cuEventElapsedTime_v2
                                                                  : g_cuda.cuEventElapsedTime;
-    if (ended == CUDA_SUCCESS && elapsed(&ms, sample.begin, sample.end) == CUDA_SUCCESS) {
-      learn(sample.entry, static_cast<uint64_t>(static_cast<double>(ms) * 1e6));
+    if (ended == CUDA_SUCCESS && elapsed(&ms, sample.begin, sample.end) == CUDA_SUCCESS &&
+        elapsed(&event_ms, sample.before, sample.begin) == CUDA_SUCCESS) {
+      // Another's time slice may lie between the events; it is not taken off.
+      const float event = event_ms < kLongestEventMs ? event_ms : 0;
+      const float kernel = ms > event ? ms - event : 0;
+      learn(sample.entry, static_cast<uint64_t>(static_cast<double>(kernel) * 1e6));
     }
     sample.state.store(Sample::kFree);
   }
@@ -87,7 +94,7 @@ void SamplePool::collect() {
 
 void SamplePool::forget() {
   for (Sample& sample : sample_) {
-    sample.begin = sample.end = nullptr;
+    sample.before = sample.begin = sample.end = nullptr;
     sample.state.store(Sample::kFree);
   }
 }

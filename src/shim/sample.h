@@ -1,8 +1,9 @@
 // Timing of single launches on the GPU, for cost.h.
 //
-// A sample is a launch between two timing events. In an idle stream the first event would fire
-// before the CPU has queued the launch, and the CPU's time would count as the GPU's. So the stream
-// is held at a word of the lanes page (LanesPage::released) until everything is queued.
+// A sample is a launch between two timing events, less the time between two events with nothing in
+// between: an event takes about as long as the shortest kernels. In an idle stream the first event
+// would fire before the CPU has queued the launch, and the CPU's time would count as the GPU's. So
+// the stream is held at a word of the lanes page (LanesPage::released) until everything is queued.
 //
 // A launch that is held can block: it may synchronise the context, or the queue may be full. So
 // the watcher lets go what is held for longer than one of its looks, and to be free to do that it
@@ -23,6 +24,7 @@ namespace divvy::shim {
 struct Sample {
   enum State : uint32_t { kFree, kTaken, kInFlight };
   std::atomic<uint32_t> state = kFree;
+  CUevent before = nullptr;  // begin - before: what an event takes of the stream
   CUevent begin = nullptr;
   CUevent end = nullptr;
   CostEntry* entry = nullptr;
