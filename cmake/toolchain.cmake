@@ -19,8 +19,10 @@ set(DIVVY_NVML_INCLUDE "${DIVVY_CUDA_INCLUDE}" CACHE PATH "The folder that has n
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  # The sloppiness is what precompiled headers need of it.
-  set(launcher ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+  # The sloppiness is what precompiled headers need of it. Paths are taken relative to the source
+  # tree, so that a second clone finds what the first has compiled.
+  set(launcher ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+    CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
   set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
 endif()
