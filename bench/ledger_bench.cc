@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "model/testing.h"
-#include "node/ledger.h"
+#include "ledger/ledger.h"
 
 namespace {
 

@@ -52,7 +52,7 @@ BENCHMARK(CountJobs)->Arg(10'000)->Unit(benchmark::kMillisecond);
 
 // One number of one wait, as often as the arbiter and the ledger count one.
 void RecordATiming(benchmark::State& state) {
-  node::Timings timings;
+  Timings timings;
   std::int64_t ns = 0;
   for (auto _ : state) timings.record(std::chrono::nanoseconds(ns += 997));
   benchmark::DoNotOptimize(timings.counts());

@@ -7,9 +7,9 @@
 
 #include "base/log.h"
 #include "driver.h"
-#include "node/privileges.h"
-#include "node/probe.h"
-#include "node/sampler.h"
+#include "sys/privileges.h"
+#include "health/probe.h"
+#include "health/sampler.h"
 #include "run/shepherd.h"
 
 namespace divvy {
@@ -21,13 +21,13 @@ int sample() {
     log_error("the sampler cannot ask the driver", {{"reason", library.error().message}});
     return 1;
   }
-  return node::run_sampler(**library, node::kSamplerChannel);
+  return health::run_sampler(**library, health::kSamplerChannel);
 }
 
 int probe(std::string_view text) {
   const auto gpu = model::GpuUuid::parse(text);
   const Status passed =
-      gpu ? node::run_probe({.gpu = *gpu, .library = cuda_library()}) : Status(err(gpu.error()));
+      gpu ? health::run_probe({.gpu = *gpu, .library = cuda_library()}) : Status(err(gpu.error()));
   if (!passed) std::puts(passed.error().message.c_str());
   std::fflush(stdout);
   // Not through the driver's own clean-up, which may be what is stuck.
@@ -39,7 +39,7 @@ int probe(std::string_view text) {
 std::optional<int> run_as_child(int argc, char** argv) {
   if (argc != 3) return std::nullopt;
   const std::string_view mode = argv[1];
-  if (mode == "--sampler" || mode == "--probe") node::drop_own_privileges();
+  if (mode == "--sampler" || mode == "--probe") sys::drop_own_privileges();
   if (mode == "--sampler") return sample();
   if (mode == "--probe") return probe(argv[2]);
   if (mode == "--shepherd") return run::run_shepherd(argv[2]);

@@ -31,32 +31,32 @@ fs::path driver_root() {
 
 }  // namespace
 
-node::ContainerDevices::Parts container_parts(const model::Node& node,
+inject::ContainerDevices::Parts container_parts(const model::Node& node,
                                               const ContainerSettings& settings) {
-  node::ContainerDevices::Parts parts;
+  inject::ContainerDevices::Parts parts;
   parts.gpus = node.gpus();
-  parts.roots.driver = node::RootFolder(driver_root());
+  parts.roots.driver = inject::RootFolder(driver_root());
   if (node.simulated()) {
     parts.simulated = {.libraries = simulated_libraries(), .state = simulated_state()};
   }
   parts.shim = installation() / "lib/divvy/libdivvy.so";
   parts.state_folder = settings.state;
-  if (settings.graphics) parts.use = node::DriverUse::kGraphics;
+  if (settings.graphics) parts.use = inject::DriverUse::kGraphics;
   const fs::path named = named_folder(settings.cdi);
   if (!named.empty()) {
     parts.gpu_folder = parts.slice_folder = named;
   } else if (::geteuid() == 0 && settings.run == kRootsRunFolder) {
     parts.slice_folder = kDynamic;
-    parts.gpu_folder = !node.simulated() && node::is_writable_folder(kStatic) ? kStatic : kDynamic;
+    parts.gpu_folder = !node.simulated() && inject::is_writable_folder(kStatic) ? kStatic : kDynamic;
   } else {
     parts.gpu_folder = parts.slice_folder = settings.run / "cdi";
   }
   return parts;
 }
 
-std::unique_ptr<node::ContainerDevices> make_container_devices(const model::Node& node,
+std::unique_ptr<inject::ContainerDevices> make_container_devices(const model::Node& node,
                                                                const ContainerSettings& settings) {
-  auto devices = std::make_unique<node::ContainerDevices>(container_parts(node, settings));
+  auto devices = std::make_unique<inject::ContainerDevices>(container_parts(node, settings));
   if (const Status ready = devices->refresh(); !ready) {
     log_warning("containers cannot get GPUs", {{"reason", ready.error().message}});
   }

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "model/node.h"
-#include "node/container_devices.h"
+#include "inject/container_devices.h"
 
 namespace divvy {
 
@@ -20,12 +20,12 @@ struct ContainerSettings {
 // Root's own daemon tells every runtime of the machine: /etc/cdi for GPUs, /var/run/cdi for slices,
 // which do not outlast it. Simulated GPUs leave nothing in /etc. Every other daemon writes into its
 // run folder, for runtimes that are told to look there.
-[[nodiscard]] node::ContainerDevices::Parts container_parts(const model::Node& node,
+[[nodiscard]] inject::ContainerDevices::Parts container_parts(const model::Node& node,
                                                             const ContainerSettings& settings);
 
 // Ready for use. Where there is no driver for containers the log says so, and a slice that is asked
 // for later says so again.
-[[nodiscard]] std::unique_ptr<node::ContainerDevices> make_container_devices(
+[[nodiscard]] std::unique_ptr<inject::ContainerDevices> make_container_devices(
     const model::Node& node, const ContainerSettings& settings);
 
 }  // namespace divvy

@@ -30,7 +30,7 @@ sigset_t block_loop_signals() {
   return signals;
 }
 
-int run_daemon_loop(const sigset_t& signals, const node::Supervisor& supervisor,
+int run_daemon_loop(const sigset_t& signals, const sys::Supervisor& supervisor,
                     config::LiveConfig& settings, const LoopWork& work) {
   using Steady = std::chrono::steady_clock;
   supervisor.ready(work.status());

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "config/live_config.h"
-#include "node/supervisor.h"
+#include "sys/supervisor.h"
 
 namespace divvy {
 
@@ -26,7 +26,7 @@ struct LoopWork {
 };
 
 // Returns with the signal that ends the daemon.
-int run_daemon_loop(const sigset_t& signals, const node::Supervisor& supervisor,
+int run_daemon_loop(const sigset_t& signals, const sys::Supervisor& supervisor,
                     config::LiveConfig& settings, const LoopWork& work);
 
 }  // namespace divvy

@@ -2,9 +2,9 @@
 
 namespace divvy {
 
-node::GpuMode default_mode(const config::DaemonConfig& config) {
-  return config.sharing.mode == config::SharingMode::kMps ? node::GpuMode::kMps
-                                                          : node::GpuMode::kTimeslice;
+model::GpuMode default_mode(const config::DaemonConfig& config) {
+  return config.sharing.mode == config::SharingMode::kMps ? model::GpuMode::kMps
+                                                          : model::GpuMode::kTimeslice;
 }
 
 Result<api::MetricsOptions> metrics_options_of(const config::DaemonConfig& config) {
@@ -23,7 +23,7 @@ ContainerSettings container_settings_of(const config::DaemonConfig& config) {
           .graphics = config.cdi.graphics};
 }
 
-node::HealthSettings health_settings_of(const config::DaemonConfig& config) {
+health::HealthSettings health_settings_of(const config::DaemonConfig& config) {
   const config::HealthConfig& health = config.health;
   return {.policy = {.suspect_time = health.suspect_time,
                      .failing_time = health.failing_time,
@@ -41,8 +41,8 @@ node::HealthSettings health_settings_of(const config::DaemonConfig& config) {
           .idle_interval = health.idle_interval,
           .answer_time = health.answer_time,
           .probe_time = health.probe_time,
-          .on_failure = health.on_failure == config::OnFailure::kEnd ? node::OnFailure::kEnd
-                                                                     : node::OnFailure::kKeep,
+          .on_failure = health.on_failure == config::OnFailure::kEnd ? health::OnFailure::kEnd
+                                                                     : health::OnFailure::kKeep,
           .grace_time = health.grace_time};
 }
 
@@ -71,12 +71,16 @@ QueueSettings queue_settings_of(const config::DaemonConfig& config) {
   settings.certificate = config.api.certificate;
   settings.key = config.api.key;
   settings.max_rate = config.api.max_rate;
-  settings.podman.program = config.containers.podman;
-  settings.podman.run_options = config.containers.options;
-  settings.podman.per_user = config.containers.rootless;
-  settings.podman.run_folder = (config.folders.run / "users").string();
-  settings.podman.storage = config.containers.storage.string();
-  settings.keeps_privileges = !config.privileges.drop;
+  return settings;
+}
+
+run::PodmanSettings podman_settings_of(const config::DaemonConfig& config) {
+  run::PodmanSettings settings;
+  settings.program = config.containers.podman;
+  settings.run_options = config.containers.options;
+  settings.per_user = config.containers.rootless;
+  settings.run_folder = (config.folders.run / "users").string();
+  settings.storage = config.containers.storage.string();
   return settings;
 }
 

@@ -6,17 +6,19 @@
 #include "base/result.h"
 #include "config/daemon_config.h"
 #include "container_parts.h"
-#include "node/health_settings.h"
-#include "node/slices.h"
+#include "health/health_settings.h"
+#include "ledger/slices.h"
 #include "queue_parts.h"
+#include "run/podman_runtime.h"
 
 namespace divvy {
 
-[[nodiscard]] node::GpuMode default_mode(const config::DaemonConfig& config);
+[[nodiscard]] model::GpuMode default_mode(const config::DaemonConfig& config);
 [[nodiscard]] Result<api::MetricsOptions> metrics_options_of(const config::DaemonConfig& config);
 
 [[nodiscard]] ContainerSettings container_settings_of(const config::DaemonConfig& config);
-[[nodiscard]] node::HealthSettings health_settings_of(const config::DaemonConfig& config);
+[[nodiscard]] health::HealthSettings health_settings_of(const config::DaemonConfig& config);
+[[nodiscard]] run::PodmanSettings podman_settings_of(const config::DaemonConfig& config);
 [[nodiscard]] QueueSettings queue_settings_of(const config::DaemonConfig& config);
 
 }  // namespace divvy

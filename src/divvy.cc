@@ -13,15 +13,15 @@
 #include "driver.h"
 #include "model/node.h"
 #include "net/local_paths.h"
-#include "node/inventory.h"
-#include "node/ledger_report.h"
+#include "nvml/inventory.h"
+#include "ledger/ledger_report.h"
 #include "nvml/library.h"
 
 namespace {
 
 divvy::Result<divvy::model::Node> take_inventory() {
   DIVVY_TRY(library, divvy::open_driver());
-  return divvy::node::take_inventory(*library);
+  return divvy::nvml::take_inventory(*library);
 }
 
 // Of the daemon that systemd starts; what is wrong in its file is for the doctor to tell.
@@ -43,19 +43,19 @@ divvy::cli::DaemonSettings daemon_settings() {
 }
 
 divvy::Result<std::string> read_ledger(const std::string& state_folder) {
-  return divvy::node::ledger_document(state_folder.empty() ? divvy::net::state_folder()
+  return divvy::ledger::ledger_document(state_folder.empty() ? divvy::net::state_folder()
                                                            : std::filesystem::path(state_folder));
 }
 
 divvy::Result<std::string> cdi_file() {
   DIVVY_TRY(node, take_inventory());
-  divvy::node::ContainerDevices devices(divvy::container_parts(node, {}));
+  divvy::inject::ContainerDevices devices(divvy::container_parts(node, {}));
   DIVVY_TRY(spec, devices.gpu_spec());
   return to_json(spec);
 }
 
 divvy::Status clean_cdi() {
-  return divvy::node::CdiFiles(divvy::net::state_folder() / "cdi-files").keep_only({});
+  return divvy::inject::CdiFiles(divvy::net::state_folder() / "cdi-files").keep_only({});
 }
 
 }  // namespace

@@ -6,10 +6,9 @@
 #include <string>
 #include <variant>
 
-#include "api/gpu_routes.h"
+#include "agent/agents.h"
+#include "agent/local_agent.h"
 #include "api/metrics.h"
-#include "api/node_routes.h"
-#include "api/request_target.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "child_modes.h"
@@ -20,16 +19,17 @@
 #include "driver.h"
 #include "net/http.h"
 #include "net/local_paths.h"
-#include "node/arbiter.h"
-#include "node/gpu_care.h"
-#include "node/house.h"
-#include "node/inventory.h"
-#include "node/keeper.h"
-#include "node/ledger.h"
-#include "node/mps_mode.h"
-#include "node/privileges.h"
-#include "node/supervisor.h"
-#include "node/tenants.h"
+#include "share/arbiter.h"
+#include "agent/gpu_care.h"
+#include "sys/daemon.h"
+#include "nvml/inventory.h"
+#include "share/keeper.h"
+#include "ledger/ledger.h"
+#include "share/mps_mode.h"
+#include "sys/privileges.h"
+#include "run/machine_runtime.h"
+#include "sys/supervisor.h"
+#include "agent/tenants.h"
 #include "queue_parts.h"
 
 namespace {
@@ -50,7 +50,7 @@ void apply_settings(config::LiveConfig& settings, QueueHouse& queue) {
     configure_log(now.log.level, now.log.json ? LogFormat::kJson : LogFormat::kText);
     queue.dispatcher().set_default_mode(default_mode(now));
     const auto given =
-        node::give_socket(net::api_socket(now.folders.run), now.socket.mode, now.socket.group);
+        sys::give_socket(net::api_socket(now.folders.run), now.socket.mode, now.socket.group);
     if (!given) log_error("socket keeps its rights", {{"reason", given.error().message}});
     const Status changed = queue.change(queue_settings_of(now));
     if (!changed) log_error("queue keeps its rules", {{"reason", changed.error().message}});
@@ -58,45 +58,60 @@ void apply_settings(config::LiveConfig& settings, QueueHouse& queue) {
 }
 
 // Everything between "the lock is ours" and the signal to end.
-Status serve(config::LiveConfig& settings, node::Background& background,
-             const node::Supervisor& supervisor, const sigset_t& signals) {
+Status serve(config::LiveConfig& settings, sys::Background& background,
+             const sys::Supervisor& supervisor, const sigset_t& signals) {
   const config::DaemonConfig& config = settings.now();
   const fs::path run = config.folders.run;
   // Before any thread: it is a fork of this process.
-  DIVVY_TRY(keeper, node::Keeper::create());
+  DIVVY_TRY(keeper, share::Keeper::create());
   DIVVY_TRY(library, open_driver());
   // After the driver, which may load its module at the first call, and before any thread, because
   // each has privileges of its own.
-  if (config.privileges.drop) DIVVY_CHECK_OK(node::drop_privileges(config.privileges.keep));
-  DIVVY_TRY(inventory, node::take_inventory(*library));
-  const auto disk = node::open_disk(config.folders.state);
-  DIVVY_TRY(ledger, node::Ledger::open(*disk, node::boot_id()));
+  if (config.privileges.drop) DIVVY_CHECK_OK(sys::drop_privileges(config.privileges.keep));
+  DIVVY_TRY(inventory, nvml::take_inventory(*library));
+  const auto disk = sys::open_disk(config.folders.state);
+  DIVVY_TRY(ledger, ledger::Ledger::open(*disk, sys::boot_id()));
   SystemClock clock;
-  node::Arbiter arbiter(clock);
-  node::Mps mps({.folder = run / "mps", .control = {}, .on_death = on_mps_death});
+  share::Arbiter arbiter(clock);
+  share::Mps mps({.folder = run / "mps", .control = {}, .on_death = on_mps_death});
   const auto containers = config.cdi.enabled
                               ? make_container_devices(inventory, container_settings_of(config))
                               : nullptr;
-  DIVVY_TRY(tenants, node::Tenants::create({.library = *library,
+  DIVVY_TRY(tenants, agent::Tenants::create({.library = *library,
                                             .node = std::move(inventory),
                                             .arbiter = arbiter,
                                             .keeper = keeper,
                                             .clock = clock,
                                             .run_folder = run,
                                             .ledger = *ledger,
-                                            .prepare_mps = node::prepare_mps(mps),
-                                            .leave_mps = node::leave_mps(mps),
+                                            .prepare_mps = share::prepare_mps(mps),
+                                            .leave_mps = share::leave_mps(mps),
                                             .containers = containers.get(),
                                             .environment = simulation_environment()}));
   mps.stop_unused();
-  DIVVY_TRY(care, node::GpuCare::create({.settings = health_settings_of(config),
+  DIVVY_TRY(care, agent::GpuCare::create({.settings = health_settings_of(config),
                                          .tenants = *tenants,
                                          .clock = clock,
                                          .cordons = ledger->cordons(),
                                          .keep_cordon = [&ledger](const auto& gpu, auto cordon) {
                                            return ledger->set_cordon(gpu, std::move(cordon));
                                          }}));
-  DIVVY_TRY(queue, QueueHouse::create(*tenants, clock, queue_settings_of(config)));
+  run::MachineRuntime::Options members;
+  members.members = config.folders.state / "members";
+  members.podman = podman_settings_of(config);
+  DIVVY_TRY(runtime, run::MachineRuntime::create(std::move(members), clock));
+  DIVVY_TRY(local, agent::LocalAgent::create({.tenants = *tenants,
+                                              .care = *care,
+                                              .runtime = *runtime,
+                                              .shim = installation() / "lib/divvy/libdivvy.so",
+                                              .environment = driver_environment(),
+                                              .podman = podman_settings_of(config),
+                                              .keeps_privileges = !config.privileges.drop,
+                                              .version = DIVVY_VERSION}));
+  const agent::Agents agents({local.get()});
+  DIVVY_TRY(queue, QueueHouse::create(
+                       agents, [&runtime](const auto& key) { return runtime->folder_of(key); },
+                       clock, queue_settings_of(config)));
   DIVVY_TRY(metrics_options, metrics_options_of(config));
   const api::MetricsRoutes metrics({.tenants = *tenants,
                                     .arbiter = arbiter,
@@ -115,8 +130,6 @@ Status serve(config::LiveConfig& settings, node::Background& background,
                                     .passes = [&queue] { return queue->passes(); }},
                                    metrics_options);
   const auto metrics_server = api::serve_metrics(metrics, metrics_options);
-  const api::NodeRoutes routes(*tenants, queue->dispatcher(), queue->people(), DIVVY_VERSION);
-  const api::GpuRoutes gpu_routes(*tenants, *care);
   queue->dispatcher().set_default_mode(default_mode(config));
   net::HttpServerOptions server_options;
   server_options.socket = net::api_socket(run);
@@ -127,14 +140,9 @@ Status serve(config::LiveConfig& settings, node::Background& background,
   server_options.mode = config.socket.group.empty() ? config.socket.mode : 0600;
   DIVVY_TRY(server,
             net::HttpServer::create(server_options, [&](const auto& sent, const auto& caller) {
-              const auto target = api::resolve_target(sent);
-              if (!target) return target.error();
-              const net::HttpRequest& request = *target;
-              if (api::GpuRoutes::handles(request.path)) return gpu_routes.handle(request, caller);
-              if (QueueHouse::handles(request.path)) return queue->handle(request, caller);
-              return routes.handle(request, caller);
+              return queue->handle(sent, caller);
             }));
-  DIVVY_CHECK_OK(node::give_socket(server_options.socket, config.socket.mode, config.socket.group));
+  DIVVY_CHECK_OK(sys::give_socket(server_options.socket, config.socket.mode, config.socket.group));
   apply_settings(settings, *queue);
   log_info("divvyd is ready", {{"version", DIVVY_VERSION},
                                {"run", run.string()},
@@ -156,24 +164,24 @@ Status serve(config::LiveConfig& settings, node::Background& background,
 
 int run_daemon(DaemonOptions options) {
   const config::FoldersConfig folders = options.settings.now().folders;
-  const node::Supervisor supervisor = node::Supervisor::from_environment();
-  node::Background background;
+  const sys::Supervisor supervisor = sys::Supervisor::from_environment();
+  sys::Background background;
   const auto fail = [&background](const Error& error) {
     const int status = error.code == ErrorCode::kAlreadyExists ? 3 : 1;
     background.tell(err(error), status);
     return status;
   };
-  if (const Status made = node::make_folders(folders.run, folders.state); !made) {
+  if (const Status made = sys::make_folders(folders.run, folders.state); !made) {
     return fail(made.error());
   }
   if (options.background) {
-    auto entered = node::Background::enter(folders.state / "divvyd.log");
+    auto entered = sys::Background::enter(folders.state / "divvyd.log");
     if (!entered) return fail(entered.error());
     background = *std::move(entered);
   }
-  const auto lock = node::lock_run_folder(folders.run);
+  const auto lock = sys::lock_run_folder(folders.run);
   if (!lock) return fail(lock.error());
-  const auto ledger_lock = node::lock_state_folder(folders.state);
+  const auto ledger_lock = sys::lock_state_folder(folders.state);
   if (!ledger_lock) return fail(ledger_lock.error());
 
   if (!options.restore.empty()) {
@@ -184,8 +192,8 @@ int run_daemon(DaemonOptions options) {
   }
   const sigset_t signals = block_loop_signals();
   ::signal(SIGPIPE, SIG_IGN);
-  node::raise_descriptor_limit();
-  node::share_one_heap();
+  sys::raise_descriptor_limit();
+  sys::share_one_heap();
   const Status served = serve(options.settings, background, supervisor, signals);
   return served ? 0 : fail(served.error());
 }

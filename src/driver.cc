@@ -87,4 +87,15 @@ Result<std::unique_ptr<nvml::Library>> open_driver_directly() {
   return nvml;
 }
 
+std::map<std::string, std::string> driver_environment() {
+  if (!wants_simulated_gpus()) return {};
+  std::map<std::string, std::string> environment{
+      {"LD_LIBRARY_PATH", simulated_libraries().string()}};
+  for (const char* name : {"DIVVY_SIM_GPUS", "DIVVY_SIM_CONFIG"}) {
+    if (const char* value = std::getenv(name)) environment[name] = value;
+  }
+  environment.merge(simulation_environment());
+  return environment;
+}
+
 }  // namespace divvy

@@ -21,6 +21,9 @@ namespace divvy {
 // share. Empty for real ones.
 [[nodiscard]] std::map<std::string, std::string> simulation_environment();
 
+// What a member that is a process needs to find the driver: nothing, but for a simulated one.
+[[nodiscard]] std::map<std::string, std::string> driver_environment();
+
 // The folder of the simulated driver's libraries, and the file that processes on the same simulated
 // GPUs share.
 [[nodiscard]] std::filesystem::path simulated_libraries();

@@ -3,15 +3,12 @@
 #include <unistd.h>
 
 #include <boost/json.hpp>
-#include <cstdlib>
 
 #include "api/answers.h"
 #include "api/openapi.h"
 #include "api/request_target.h"
 #include "base/log.h"
-#include "dispatch/accounts.h"
-#include "driver.h"
-#include "run/rootless.h"
+#include "base/text.h"
 #include "store/upkeep.h"
 
 namespace divvy {
@@ -24,81 +21,46 @@ bool is_own(const net::TcpAddress& address) {
 
 constexpr std::string_view kOpenApi = "/v1/openapi.json";
 
-// Members that are processes find the driver by themselves, except a simulated one.
-run::Environment driver_environment() {
-  if (!wants_simulated_gpus()) return {};
-  run::Environment environment{{"LD_LIBRARY_PATH", simulated_libraries().string()}};
-  for (const char* name : {"DIVVY_SIM_GPUS", "DIVVY_SIM_CONFIG"}) {
-    if (const char* value = std::getenv(name)) environment[name] = value;
-  }
-  environment.merge(simulation_environment());
-  return environment;
-}
-
-Status check_container_of(const dispatch::FindAccount& account_of, const std::string& owner,
-                          const model::ContainerSpec& container, const QueueSettings& settings) {
-  DIVVY_TRY(account, account_of(owner));
-  run::MachineUser user;
-  user.uid = account.user.uid;
-  user.gid = account.user.gid;
-  user.groups = account.groups;
-  user.account = account.login;
-  return run::check_container(user, container, settings.podman,
-                              {::geteuid(), settings.keeps_privileges});
-}
-
 }  // namespace
 
-QueueHouse::QueueHouse(node::Tenants& tenants, Clock& clock, QueueSettings settings)
-    : settings_(std::move(settings)),
-      clock_(clock),
-      machine_({.tenants = tenants,
-                .shim = installation() / "lib/divvy/libdivvy.so",
-                .environment = driver_environment()}) {}
+QueueHouse::QueueHouse(const agent::Agents& agents, Clock& clock, QueueSettings settings)
+    : settings_(std::move(settings)), clock_(clock), agents_(agents) {}
 
 QueueHouse::~QueueHouse() {
   // Its thread calls the bell.
   dispatcher_.reset();
 }
 
-Result<std::unique_ptr<QueueHouse>> QueueHouse::create(node::Tenants& tenants, Clock& clock,
+Result<std::unique_ptr<QueueHouse>> QueueHouse::create(const agent::Agents& agents,
+                                                       FolderOf folder_of, Clock& clock,
                                                        QueueSettings settings) {
-  std::unique_ptr<QueueHouse> house(new QueueHouse(tenants, clock, std::move(settings)));
-  const std::filesystem::path& state = house->settings_.state;
-  DIVVY_TRY(database, store::Database::open(state / "divvy.db"));
+  std::unique_ptr<QueueHouse> house(new QueueHouse(agents, clock, std::move(settings)));
+  DIVVY_TRY(database, store::Database::open(house->settings_.state / "divvy.db"));
   house->database_ = std::move(database);
-  run::MachineRuntime::Options options;
-  options.members = state / "members";
-  options.podman = house->settings_.podman;
-  DIVVY_TRY(runtime, run::MachineRuntime::create(std::move(options), clock));
-  house->runtime_ = std::move(runtime);
   house->people_ = std::make_unique<api::People>(*house->database_, clock, ::geteuid());
-  DIVVY_TRY(dispatcher,
-            dispatch::Dispatcher::create({.database = *house->database_,
-                                          .machine = house->machine_,
-                                          .runtime = *house->runtime_,
-                                          .account = dispatch::accounts_of(*house->database_),
-                                          .clock = clock,
-                                          .settings = house->settings_.queue}));
+  DIVVY_TRY(dispatcher, control::Dispatcher::create({.database = *house->database_,
+                                                     .agents = agents,
+                                                     .clock = clock,
+                                                     .settings = house->settings_.queue}));
   house->dispatcher_ = std::move(dispatcher);
   house->dispatcher_->on_events([bell = &house->bell_] { bell->ring(); });
-  house->retention_ = std::make_unique<dispatch::Retention>(*house->database_, *house->runtime_,
-                                                            clock, house->settings_.retention);
+  house->retention_ = std::make_unique<control::Retention>(*house->database_, agents, clock,
+                                                           house->settings_.retention);
   house->jobs_ = std::make_unique<api::JobRoutes>(api::JobRoutes::Parts{
       .dispatcher = *house->dispatcher_,
       .database = *house->database_,
       .people = *house->people_,
-      .runtime = *house->runtime_,
-      .folder_of = [&runtime = *house->runtime_](
-                       const run::MemberKey& key) { return runtime.folder_of(key); },
-      .check_container =
-          [home = house.get()](const std::string& owner, const model::ContainerSpec& container) {
-            return check_container_of(dispatch::accounts_of(*home->database_), owner, container,
-                                      home->settings_);
-          },
+      .agents = agents,
+      .folder_of = std::move(folder_of),
       .clock = clock,
       .bell = house->bell_,
       .kept_for = [retention = house->retention_.get()] { return retention->rules().keep; }});
+  house->machines_ = std::make_unique<api::MachineRoutes>(
+      api::MachineRoutes::Parts{.agents = agents,
+                                .dispatcher = *house->dispatcher_,
+                                .database = *house->database_,
+                                .people = *house->people_,
+                                .bell = house->bell_});
   house->people_routes_ = std::make_unique<api::PeopleRoutes>(
       api::PeopleRoutes::Parts{*house->database_, *house->people_, clock});
   house->queues_ = std::make_unique<api::QueueRoutes>(
@@ -148,7 +110,6 @@ void QueueHouse::tidy() const {
   });
 }
 
-// Nothing here but what asks who is calling: slices and GPUs are for those on the machine.
 Status QueueHouse::serve_network() {
   if (settings_.address == "off") return {};
   net::HttpServerOptions options;
@@ -169,28 +130,26 @@ Status QueueHouse::serve_network() {
     return people_->account_of(request);
   };
   DIVVY_TRY(server, net::HttpServer::create(options, [this](const auto& sent, const auto& caller) {
-              const auto target = api::resolve_target(sent);
-              if (!target) return target.error();
-              if (handles(target->path)) return handle(*target, caller);
-              return api::problem(
-                  Error{ErrorCode::kNotFound, "this is served on the machine itself only"});
+              return handle(sent, caller);
             }));
   network_ = std::move(server);
   log_info("API for the network", {{"port", network_->port()}, {"tls", tls}});
   return {};
 }
 
-bool QueueHouse::handles(const std::string& path) {
-  return path == kOpenApi || api::JobRoutes::handles(path) || api::PeopleRoutes::handles(path) ||
-         api::QueueRoutes::handles(path);
-}
-
-net::HttpResponse QueueHouse::handle(const net::HttpRequest& request,
+net::HttpResponse QueueHouse::handle(const net::HttpRequest& sent,
                                      const net::Caller& caller) const {
+  const auto target = api::resolve_target(sent);
+  if (!target) return target.error();
+  const net::HttpRequest& request = *target;
   if (request.path == kOpenApi) return api::answer(200, api::openapi_document());
   if (api::JobRoutes::handles(request.path)) return jobs_->handle(request, caller);
   if (api::PeopleRoutes::handles(request.path)) return people_routes_->handle(request, caller);
-  return queues_->handle(request, caller);
+  if (api::QueueRoutes::handles(request.path)) return queues_->handle(request, caller);
+  if (api::MachineRoutes::handles(request.path)) return machines_->handle(request, caller);
+  return api::problem(api::problem_document(
+      404, "not found",
+      fmt::format("there is no {} here", escape_for_terminal(request.path.substr(0, 100)))));
 }
 
 }  // namespace divvy

@@ -1,26 +1,26 @@
-// The queue of this machine and its API, put together: the store, the runtimes, the dispatcher and
-// their routes. Composition for `divvyd`.
+// The control side, put together: the store, the dispatcher, the routes of the API and its servers.
+// Composition for `divvyd`.
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 
+#include "agent/agents.h"
 #include "api/event_bell.h"
 #include "api/job_routes.h"
+#include "api/machine_routes.h"
 #include "api/people.h"
 #include "api/people_routes.h"
 #include "api/queue_routes.h"
 #include "base/clock.h"
 #include "base/result.h"
-#include "dispatch/dispatcher.h"
-#include "dispatch/node_machine.h"
-#include "dispatch/retention.h"
+#include "control/dispatcher.h"
+#include "control/retention.h"
 #include "jobs/settings.h"
 #include "net/http.h"
-#include "node/tenants.h"
-#include "run/machine_runtime.h"
 #include "store/database.h"
 
 namespace divvy {
@@ -28,20 +28,20 @@ namespace divvy {
 struct QueueSettings {
   std::filesystem::path state;
   jobs::Settings queue;
-  dispatch::Retention::Rules retention;
+  control::Retention::Rules retention;
   std::string address = "off";  // of the API for the network
   std::filesystem::path certificate;
   std::filesystem::path key;
   std::uint32_t max_rate = 100;
-  run::PodmanSettings podman;
-  bool keeps_privileges = false;  // all of root's
 };
 
 class QueueHouse {
  public:
-  // Finds again what ran before. `tenants` and `clock` outlive it.
-  [[nodiscard]] static Result<std::unique_ptr<QueueHouse>> create(node::Tenants& tenants,
-                                                                  Clock& clock,
+  // Where the folder of a member is on this machine.
+  using FolderOf = std::function<std::filesystem::path(const model::MemberKey&)>;
+  // Finds again what ran before. `agents` and `clock` outlive it.
+  [[nodiscard]] static Result<std::unique_ptr<QueueHouse>> create(const agent::Agents& agents,
+                                                                  FolderOf folder_of, Clock& clock,
                                                                   QueueSettings settings);
   // Makes the store what it was in a backup, while no daemon runs.
   [[nodiscard]] static Status restore(const std::filesystem::path& state,
@@ -51,9 +51,7 @@ class QueueHouse {
   QueueHouse(const QueueHouse&) = delete;
   QueueHouse& operator=(const QueueHouse&) = delete;
 
-  [[nodiscard]] dispatch::Dispatcher& dispatcher() { return *dispatcher_; }
-  [[nodiscard]] const api::People& people() const { return *people_; }
-  [[nodiscard]] static bool handles(const std::string& path);
+  [[nodiscard]] control::Dispatcher& dispatcher() { return *dispatcher_; }
   // From any thread.
   [[nodiscard]] net::HttpResponse handle(const net::HttpRequest& request,
                                          const net::Caller& caller) const;
@@ -63,26 +61,26 @@ class QueueHouse {
   void renew_certificate() const;
   // For the metrics; from any thread.
   [[nodiscard]] jobs::Load load() const { return dispatcher_->load(); }
-  [[nodiscard]] node::DurationCounts passes() const { return dispatcher_->passes(); }
+  [[nodiscard]] DurationCounts passes() const { return dispatcher_->passes(); }
   // Has the store forget what nobody needs any more; does not wait for it.
   void tidy() const;
 
  private:
   [[nodiscard]] Status serve_network();
   [[nodiscard]] jobs::Settings configured() const;
-  QueueHouse(node::Tenants& tenants, Clock& clock, QueueSettings settings);
+  QueueHouse(const agent::Agents& agents, Clock& clock, QueueSettings settings);
 
   mutable std::mutex mutex_;  // of settings_.queue
   QueueSettings settings_;
   const Clock& clock_;
-  dispatch::NodeMachine machine_;
+  const agent::Agents& agents_;
   std::unique_ptr<store::Database> database_;
-  std::unique_ptr<run::MachineRuntime> runtime_;
   std::unique_ptr<api::People> people_;
   api::EventBell bell_;
-  std::unique_ptr<dispatch::Dispatcher> dispatcher_;
-  std::unique_ptr<dispatch::Retention> retention_;
+  std::unique_ptr<control::Dispatcher> dispatcher_;
+  std::unique_ptr<control::Retention> retention_;
   std::unique_ptr<api::JobRoutes> jobs_;
+  std::unique_ptr<api::MachineRoutes> machines_;
   std::unique_ptr<api::PeopleRoutes> people_routes_;
   std::unique_ptr<api::QueueRoutes> queues_;
   std::unique_ptr<net::HttpServer> network_;  // last: it calls all of the above

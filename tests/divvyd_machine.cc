@@ -18,7 +18,7 @@
 #include <thread>
 
 #include "net/http.h"
-#include "node/packet_socket.h"
+#include "sys/packet_socket.h"
 
 namespace divvy::testing {
 namespace {
@@ -215,8 +215,8 @@ std::optional<json::object> Machine::tenant(std::uint64_t id) {
   return std::nullopt;
 }
 
-node::UniqueFd make_lanes() {
-  node::UniqueFd fd(::memfd_create("divvy-lanes", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+UniqueFd make_lanes() {
+  UniqueFd fd(::memfd_create("divvy-lanes", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   EXPECT_EQ(::ftruncate(fd.get(), wire::kLanesBytes), 0);
   const std::uint32_t head[] = {wire::kLanesMagic, wire::kPagesVersion};
   EXPECT_EQ(::pwrite(fd.get(), head, sizeof head, 0), static_cast<ssize_t>(sizeof head));
@@ -224,11 +224,11 @@ node::UniqueFd make_lanes() {
   return fd;
 }
 
-node::UniqueFd connect_to(const std::string& path) {
+UniqueFd connect_to(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof address.sun_path - 1);
-  node::UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) fd.reset();
   return fd;
 }
@@ -241,7 +241,7 @@ bool FakeProcess::join() {
   hello.version = version_;
   hello.pid = ::getpid();
   std::strcpy(hello.program, "fake");
-  const node::UniqueFd lanes = make_lanes();
+  const UniqueFd lanes = make_lanes();
   std::vector<int> fds = {lanes.get()};
   if (account_) {
     hello.slot = welcome_.slot;
@@ -249,10 +249,10 @@ bool FakeProcess::join() {
     fds.push_back(account_->fd());
   }
   const auto bytes = std::as_bytes(std::span(&hello, 1)).first(wire::hello_bytes(version_));
-  if (!node::send_packet(socket_.get(), bytes, fds)) return false;
+  if (!sys::send_packet(socket_.get(), bytes, fds)) return false;
   pollfd wait{socket_.get(), POLLIN, 0};
   if (::poll(&wait, 1, 30'000) != 1) return false;
-  node::Packet packet = node::receive_packet(socket_.get());
+  sys::Packet packet = sys::receive_packet(socket_.get());
   if (packet.bytes.size() != sizeof welcome_) return false;
   std::memcpy(&welcome_, packet.bytes.data(), sizeof welcome_);
   if (refused()) return true;
@@ -261,7 +261,7 @@ bool FakeProcess::join() {
   if (page == MAP_FAILED) return false;
   control_.emplace(std::move(packet.fds[0]), static_cast<const wire::ControlPage*>(page),
                    wire::kControlBytes);
-  auto account = node::map_account_page(std::move(packet.fds[1]));
+  auto account = share::map_account_page(std::move(packet.fds[1]));
   if (!account) return false;
   account_ = *std::move(account);
   return true;
@@ -272,10 +272,10 @@ std::optional<wire::Measured> FakeProcess::measure(std::uint32_t gpu) {
   question.header = {static_cast<std::uint32_t>(wire::Kind::kMeasure), sizeof question};
   question.gpu = gpu;
   question.serial = 7;
-  if (!node::send_message(socket_.get(), question)) return std::nullopt;
+  if (!sys::send_message(socket_.get(), question)) return std::nullopt;
   pollfd wait{socket_.get(), POLLIN, 0};
   if (::poll(&wait, 1, 30'000) != 1) return std::nullopt;
-  const node::Packet packet = node::receive_packet(socket_.get());
+  const sys::Packet packet = sys::receive_packet(socket_.get());
   wire::Measured answer{};
   if (packet.bytes.size() != sizeof answer) return std::nullopt;
   std::memcpy(&answer, packet.bytes.data(), sizeof answer);

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "node/pages.h"
-#include "node/unique_fd.h"
+#include "share/pages.h"
+#include "base/unique_fd.h"
 #include "wire/messages.h"
 
 namespace divvy::testing {
@@ -118,15 +118,15 @@ class FakeProcess {
  private:
   std::string path_;
   std::uint32_t version_ = wire::kWireVersion;
-  node::UniqueFd socket_;
+  UniqueFd socket_;
   wire::Welcome welcome_{};
-  std::optional<node::AccountMapping> account_;
-  std::optional<node::MappedPage<const wire::ControlPage>> control_;
+  std::optional<share::AccountMapping> account_;
+  std::optional<share::MappedPage<const wire::ControlPage>> control_;
 };
 
 // A sealed page as the shim makes one for its lanes.
-node::UniqueFd make_lanes();
+UniqueFd make_lanes();
 // Connects to a tenant's socket; no descriptor when nobody listens.
-node::UniqueFd connect_to(const std::string& path);
+UniqueFd connect_to(const std::string& path);
 
 }  // namespace divvy::testing

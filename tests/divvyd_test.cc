@@ -12,7 +12,7 @@
 #include <random>
 
 #include "divvyd_machine.h"
-#include "node/packet_socket.h"
+#include "sys/packet_socket.h"
 
 namespace divvy::testing {
 namespace {
@@ -248,7 +248,7 @@ TEST_F(Divvyd, GarbageOnATenantsSocketHarmsNobody) {
 
   std::mt19937 random(1);
   for (int round = 0; round < 300; ++round) {
-    const node::UniqueFd socket = connect_to(path);
+    const UniqueFd socket = connect_to(path);
     ASSERT_TRUE(socket);
     std::vector<std::byte> bytes(random() % 2000);
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
@@ -257,26 +257,26 @@ TEST_F(Divvyd, GarbageOnATenantsSocketHarmsNobody) {
                                     static_cast<std::uint32_t>(bytes.size())};
       std::memcpy(bytes.data(), head, sizeof head);
     }
-    const node::UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
     const std::vector<int> fds(random() % 4, null.get());
-    (void)node::send_packet(socket.get(), bytes, fds);
+    (void)sys::send_packet(socket.get(), bytes, fds);
   }
   // A Hello with pages that are none: a file, a short one, an unsealed one.
   wire::Hello hello{};
   hello.header = {static_cast<std::uint32_t>(wire::Kind::kHello), sizeof hello};
   hello.version = wire::kWireVersion;
   for (const std::size_t size : {std::size_t{0}, std::size_t{100}, wire::kLanesBytes}) {
-    const node::UniqueFd socket = connect_to(path);
-    const node::UniqueFd page(::memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    const UniqueFd socket = connect_to(path);
+    const UniqueFd page(::memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     ASSERT_EQ(::ftruncate(page.get(), static_cast<off_t>(size)), 0);
     const int fds[] = {page.get()};
-    ASSERT_TRUE(node::send_message(socket.get(), hello, fds));
+    ASSERT_TRUE(sys::send_message(socket.get(), hello, fds));
     wire::Welcome answer{};
     ASSERT_EQ(::recv(socket.get(), &answer, sizeof answer, 0), static_cast<ssize_t>(sizeof answer));
     EXPECT_EQ(answer.refusal, static_cast<std::uint32_t>(wire::Refusal::kMalformed));
   }
   // Connections that say nothing, more than a tenant may have.
-  std::vector<node::UniqueFd> silent;
+  std::vector<UniqueFd> silent;
   for (int i = 0; i < 400; ++i) silent.push_back(connect_to(path));
 
   EXPECT_EQ(used_by(*tenant(id_of(victim))), 5 * kMebibyte);
@@ -305,11 +305,11 @@ TEST_F(Divvyd, ATenantThatLiesOnItsPageHurtsOnlyItself) {
 
 TEST_F(Divvyd, RefusesAnotherVersionOfTheShim) {
   const json::object granted = grant(R"({"gpu":"0.3"})");
-  const node::UniqueFd socket = connect_to(socket_of(granted));
+  const UniqueFd socket = connect_to(socket_of(granted));
   wire::Hello hello{};
   hello.header = {static_cast<std::uint32_t>(wire::Kind::kHello), sizeof hello};
   hello.version = 77;
-  ASSERT_TRUE(node::send_message(socket.get(), hello));
+  ASSERT_TRUE(sys::send_message(socket.get(), hello));
   wire::Welcome answer{};
   ASSERT_EQ(::recv(socket.get(), &answer, sizeof answer, 0), static_cast<ssize_t>(sizeof answer));
   EXPECT_EQ(answer.refusal, static_cast<std::uint32_t>(wire::Refusal::kVersion));

@@ -17,7 +17,7 @@
 
 #include "base/text.h"
 #include "divvyd_machine.h"
-#include "node/privileges.h"
+#include "sys/privileges.h"
 
 namespace divvy::testing {
 namespace {
@@ -137,7 +137,7 @@ class ServiceManager {
   }
 
  private:
-  node::UniqueFd socket_;
+  UniqueFd socket_;
 };
 
 TEST_F(Operations, TellsTheServiceManagerHowItIsDoing) {
@@ -175,8 +175,8 @@ TEST_F(Operations, KeepsOnlyTheDocumentedCapabilities) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root has capabilities to give up";
   const std::uint64_t ours = status_bits(read("/proc/self/status"), "CapPrm");
   start_daemon();
-  const auto used = node::capability_bits(node::kUsedCapabilities);
-  const auto passed = node::capability_bits(node::kPassedCapabilities);
+  const auto used = sys::capability_bits(sys::kUsedCapabilities);
+  const auto passed = sys::capability_bits(sys::kPassedCapabilities);
   const fs::path process = fmt::format("/proc/{}", daemon_pid());
   std::string children;
   for (const auto& thread : fs::directory_iterator(process / "task")) {
@@ -198,10 +198,10 @@ TEST_F(Operations, KeepsOnlyTheDocumentedCapabilities) {
     })) << child;
   }
   const std::string page = read(DIVVY_OPERATIONS_PAGE);
-  for (const std::string_view name : node::kUsedCapabilities) {
+  for (const std::string_view name : sys::kUsedCapabilities) {
     EXPECT_THAT(page, HasSubstr(fmt::format("| `CAP_{}` |", name)));
   }
-  for (const std::string_view name : node::kPassedCapabilities) {
+  for (const std::string_view name : sys::kPassedCapabilities) {
     EXPECT_THAT(page, HasSubstr(fmt::format("| `CAP_{}` |", name)));
   }
 }
@@ -223,8 +223,8 @@ std::vector<std::string> capabilities_of_the_unit() {
 TEST_F(Operations, TheUnitGivesItWhatItNeedsAndNoMore) {
   const auto names = capabilities_of_the_unit();
   const std::vector<std::string_view> unit(names.begin(), names.end());
-  EXPECT_EQ(node::capability_bits(unit), node::capability_bits(node::kUsedCapabilities) |
-                                             node::capability_bits(node::kPassedCapabilities));
+  EXPECT_EQ(sys::capability_bits(unit), sys::capability_bits(sys::kUsedCapabilities) |
+                                             sys::capability_bits(sys::kPassedCapabilities));
 }
 
 TEST_F(Operations, WorksWithNoMoreThanTheUnitGivesIt) {
@@ -235,7 +235,7 @@ TEST_F(Operations, WorksWithNoMoreThanTheUnitGivesIt) {
       {"/usr/bin/setpriv", "--no-new-privs", "--bounding-set", set, "--", DIVVYD_PROGRAM});
   const std::uint64_t ours = status_bits(read("/proc/self/status"), "CapPrm");
   EXPECT_EQ(status_bits(read(fmt::format("/proc/{}/status", daemon_pid())), "CapEff"),
-            node::capability_bits(node::kUsedCapabilities) & ours);
+            sys::capability_bits(sys::kUsedCapabilities) & ours);
   const Outcome outcome = divvy({"run", "--gpu", "0.5", "--", GPULOAD_PROGRAM, "info"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
 }

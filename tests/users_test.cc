@@ -13,7 +13,7 @@
 #include <functional>
 
 #include "job_machine.h"
-#include "node/ledger.h"
+#include "ledger/ledger.h"
 
 namespace divvy::testing {
 namespace {
@@ -64,11 +64,11 @@ class Users : public JobMachine {
     return ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
            ::listen(fd, 8) == 0;
   }
-  static node::UniqueFd connect_stream(const fs::path& path) {
+  static UniqueFd connect_stream(const fs::path& path) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     path.string().copy(address.sun_path, sizeof address.sun_path - 1);
-    node::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     (void)::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address);
     return fd;
   }
@@ -84,7 +84,7 @@ class Users : public JobMachine {
 };
 
 TEST_F(Users, BelieveNoDaemonInAFolderThatAnotherUserMadeFirst) {
-  const node::UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const fs::path shared = folder() / "tmp";
   fs::create_directory(shared);
   ASSERT_EQ(::chmod(shared.c_str(), 01777), 0);
@@ -205,11 +205,11 @@ TEST_F(Users, WhoHaveTheNameOfAJobInAnOldLedgerAreRenamed) {
   const json::object granted = grant(R"({"gpu":"0.1","name":"theirs"})");
   stop_daemon(SIGTERM);
   {
-    const auto disk = node::open_disk(folder() / "run/state");
-    auto ledger = node::Ledger::open(*disk, node::boot_id());
+    const auto disk = sys::open_disk(folder() / "run/state");
+    auto ledger = ledger::Ledger::open(*disk, sys::boot_id());
     ASSERT_TRUE(ledger.has_value()) << ledger.error().message;
     ASSERT_EQ((*ledger)->tenants().size(), 1U);
-    node::TenantRecord record = (*ledger)->tenants().begin()->second;
+    ledger::TenantRecord record = (*ledger)->tenants().begin()->second;
     record.name = "job-2.1.0";  // The process itself is job 1
     ASSERT_TRUE((*ledger)->change(record).has_value());
   }
@@ -221,7 +221,7 @@ TEST_F(Users, WhoHaveTheNameOfAJobInAnOldLedgerAreRenamed) {
 
 TEST_F(Users, WhoHoldConnectionsOpenKeepNobodyOut) {
   start_with_people();
-  std::vector<node::UniqueFd> held;
+  std::vector<UniqueFd> held;
   int ready[2];
   int done[2];
   ASSERT_EQ(::pipe(ready), 0);

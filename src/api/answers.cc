@@ -2,12 +2,42 @@
 
 #include <boost/json.hpp>
 
-#include "api/documents.h"
-
 namespace divvy::api {
 
 namespace json = boost::json;
 using net::HttpResponse;
+
+json::object problem_document(int status, std::string_view title, std::string_view detail) {
+  return {{"type", "about:blank"}, {"title", title}, {"status", status}, {"detail", detail}};
+}
+
+int http_status(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+    case ErrorCode::kOutOfRange:
+      return 400;
+    case ErrorCode::kNotFound:
+      return 404;
+    case ErrorCode::kAlreadyExists:
+    case ErrorCode::kFailedPrecondition:
+    case ErrorCode::kResourceExhausted:
+      return 409;
+    case ErrorCode::kPermissionDenied:
+      return 403;
+    case ErrorCode::kUnsupported:
+      return 501;
+    case ErrorCode::kUnavailable:
+      return 503;
+    case ErrorCode::kTimeout:
+      return 504;
+    case ErrorCode::kCancelled:
+    case ErrorCode::kDataLoss:
+    case ErrorCode::kIo:
+    case ErrorCode::kInternal:
+      break;
+  }
+  return 500;
+}
 
 HttpResponse answer(int status, const json::object& document) {
   return {status, "application/json", json::serialize(document) + "\n"};

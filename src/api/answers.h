@@ -10,8 +10,13 @@
 
 namespace divvy::api {
 
+// RFC 9457.
+[[nodiscard]] boost::json::object problem_document(int status, std::string_view title,
+                                                   std::string_view detail);
+[[nodiscard]] int http_status(ErrorCode code);
+
 [[nodiscard]] net::HttpResponse answer(int status, const boost::json::object& document);
-// `document` is one of problem_document() or no_fit_document().
+// `document` is a problem: problem_document(), or what a machine says that is in the way.
 [[nodiscard]] net::HttpResponse problem(const boost::json::object& document);
 [[nodiscard]] net::HttpResponse problem(const Error& error);
 // The beginning of every document: schema and kind.

@@ -52,11 +52,11 @@ std::string_view word_for(Exposition::Type type) {
 double seconds(std::uint64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 // The ends of the buckets as they stand in "le", written once.
-const std::array<std::string, node::kBucketEndsNs.size() + 1>& bucket_ends() {
+const std::array<std::string, kBucketEndsNs.size() + 1>& bucket_ends() {
   static const auto ends = [] {
-    std::array<std::string, node::kBucketEndsNs.size() + 1> result;
-    for (std::size_t i = 0; i < node::kBucketEndsNs.size(); ++i) {
-      result[i] = fmt::format("{}", seconds(node::kBucketEndsNs[i]));
+    std::array<std::string, kBucketEndsNs.size() + 1> result;
+    for (std::size_t i = 0; i < kBucketEndsNs.size(); ++i) {
+      result[i] = fmt::format("{}", seconds(kBucketEndsNs[i]));
     }
     result.back() = "+Inf";
     return result;
@@ -127,7 +127,7 @@ void Exposition::add(const Labels& labels, double value) {
   close_line(value);
 }
 
-void Exposition::add(const Labels& labels, const node::DurationCounts& counts) {
+void Exposition::add(const Labels& labels, const DurationCounts& counts) {
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < counts.buckets.size(); ++i) {
     total += counts.buckets[i];

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "node/timings.h"
+#include "base/timings.h"
 
 namespace divvy::api {
 
@@ -41,8 +41,8 @@ class Exposition {
 
   void add(const Labels& labels, std::uint64_t value);
   void add(const Labels& labels, double value);
-  // Seconds in the buckets of node/timings.h.
-  void add(const Labels& labels, const node::DurationCounts& counts);
+  // Seconds in the buckets of base/timings.h.
+  void add(const Labels& labels, const DurationCounts& counts);
   // Other buckets: `counts` has one more than `ends`, each its own alone.
   void add(const Labels& labels, std::span<const std::uint32_t> ends,
            std::span<const std::uint64_t> counts, double sum);

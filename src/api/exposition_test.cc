@@ -33,7 +33,7 @@ TEST(Exposition, WritesFamiliesWithTheirHelpAndTypeOnce) {
 }
 
 TEST(Exposition, WritesHistogramsInSecondsThatAddUp) {
-  node::DurationCounts counts;
+  DurationCounts counts;
   counts.add(5'000);
   counts.add(2'000'000);
   counts.add(2'000'000);

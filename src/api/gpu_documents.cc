@@ -25,23 +25,6 @@ json::value text_or_null(std::string_view text) {
   return text.empty() ? json::value(nullptr) : json::value(escape_for_terminal(text));
 }
 
-template <typename T>
-json::value or_null(const std::optional<T>& value) {
-  return value ? json::value(*value) : json::value(nullptr);
-}
-
-json::value sample_document(const node::GpuSample* sample) {
-  if (sample == nullptr) return nullptr;
-  return json::object{{"takenUnixMilliseconds", milliseconds(sample->taken)},
-                      {"temperatureCelsius", or_null(sample->temperature_c)},
-                      {"slowdownTemperatureCelsius", or_null(sample->slowdown_temperature_c)},
-                      {"powerMilliwatts", or_null(sample->power_mw)},
-                      {"utilizationPercent", or_null(sample->gpu_percent)},
-                      {"uncorrectedErrors", or_null(sample->uncorrected_errors)},
-                      {"remapPending", or_null(sample->remap_pending)},
-                      {"remapFailed", or_null(sample->remap_failed)}};
-}
-
 template <typename Number>
 std::optional<Number> number_in(std::string_view text) {
   Number value = 0;
@@ -52,33 +35,13 @@ std::optional<Number> number_in(std::string_view text) {
 
 }  // namespace
 
-json::object health_document(const node::SharedGpu& gpu, const node::GpuHealth& health,
-                             const std::vector<node::HolderName>& holders,
-                             const node::GpuSample* sample) {
-  json::array tenants;
-  for (const node::HolderName& holder : holders) {
-    tenants.push_back(json::object{{"id", holder.id.value()}, {"name", holder.name}});
-  }
-  return {{"index", gpu.index.value()},
-          {"uuid", gpu.uuid.str()},
-          {"model", escape_for_terminal(gpu.name)},
-          {"state", model::to_string(health.state)},
-          {"reason", text_or_null(health.reason)},
-          {"sinceUnixMilliseconds", milliseconds(health.since)},
-          {"cordoned", health.cordoned},
-          {"draining", health.draining},
-          {"cordonReason", text_or_null(health.cordon_reason)},
-          {"acceptsWork", gpu.unusable.empty() && gpu.resting.empty()},
-          {"tenants", std::move(tenants)},
-          {"sample", sample_document(sample)}};
-}
-
-json::object event_document(const node::Event& event) {
+json::object event_document(const store::EventRow& event) {
   return {{"number", event.number},
-          {"unixMilliseconds", milliseconds(event.time)},
-          {"kind", node::to_string(event.kind)},
-          {"gpu", event.gpu ? json::value(event.gpu->value()) : json::value(nullptr)},
-          {"uuid", event.uuid ? json::value(event.uuid->str()) : json::value(nullptr)},
+          {"unixMilliseconds", milliseconds(event.at)},
+          {"kind", event.kind},
+          {"node", text_or_null(event.node)},
+          {"gpu", event.gpu ? json::value(*event.gpu) : json::value(nullptr)},
+          {"uuid", text_or_null(event.object)},
           {"tenant", text_or_null(event.tenant)},
           {"state", text_or_null(event.state)},
           {"reason", text_or_null(event.reason)}};

@@ -1,4 +1,4 @@
-// Health and events as JSON in the schema divvy/v1, and what operators send. Pure, callable from
+// Events of machines as JSON in the schema divvy/v1, and what operators send. Pure, callable from
 // any thread.
 #pragma once
 
@@ -9,19 +9,11 @@
 #include <vector>
 
 #include "base/result.h"
-#include "node/event_log.h"
-#include "node/failing_tenants.h"
-#include "node/gpu_sample.h"
-#include "node/health_state.h"
-#include "node/slices.h"
+#include "store/event_table.h"
 
 namespace divvy::api {
 
-[[nodiscard]] boost::json::object health_document(const node::SharedGpu& gpu,
-                                                  const node::GpuHealth& health,
-                                                  const std::vector<node::HolderName>& holders,
-                                                  const node::GpuSample* sample);
-[[nodiscard]] boost::json::object event_document(const node::Event& event);
+[[nodiscard]] boost::json::object event_document(const store::EventRow& event);
 
 // The body of a cordon or drain; an empty one is allowed.
 struct CordonRequest {

@@ -5,8 +5,8 @@
 #include <charconv>
 #include <limits>
 
+#include "agent/waiting.h"
 #include "api/answers.h"
-#include "api/documents.h"
 #include "api/job_documents.h"
 #include "api/json_fields.h"
 #include "api/query.h"
@@ -22,6 +22,8 @@ using net::HttpResponse;
 
 constexpr std::string_view kJobs = "/v1/jobs";
 constexpr std::string_view kWatch = "/v1/watch";
+// For a machine to answer.
+constexpr std::chrono::seconds kPatience{10};
 
 JobDetail detail_for(const model::Person& who, const model::Job& job) {
   return may(who, Action::kLook, &job) ? JobDetail::kInside : JobDetail::kOutside;
@@ -114,7 +116,7 @@ JobRoutes::Answer JobRoutes::of_job(const net::HttpRequest& request, const model
   const bool update = request.method == "PATCH" && word.empty();
   if (!cancel && !suspend && !resume && !requeue && !update) return no_such_route(request);
   DIVVY_CHECK_OK(may(who, Action::kChange, &job));
-  dispatch::Dispatcher& dispatcher = parts_.dispatcher;
+  control::Dispatcher& dispatcher = parts_.dispatcher;
   const auto edit = [&request](const model::JobSpec& spec) {
     return parse_job_change(spec, request.body);
   };
@@ -161,11 +163,8 @@ JobRoutes::Answer JobRoutes::submit(const net::HttpRequest& request,
   DIVVY_TRY(dry_run, query.flag("dry_run"));
   DIVVY_CHECK_OK(query.nothing_left());
   DIVVY_TRY(spec, parse_new_job(request.body));
-  dispatch::NewJob wanted(std::move(spec));
+  control::NewJob wanted(std::move(spec));
   wanted.owner = who.name;
-  if (wanted.spec.container) {
-    DIVVY_CHECK_OK(parts_.check_container(wanted.owner, *wanted.spec.container));
-  }
   json::object document = headed("JobList");
   if (dry_run) {
     DIVVY_CHECK_OK(parts_.dispatcher.check(wanted.spec, wanted.owner));
@@ -252,7 +251,12 @@ JobRoutes::Answer JobRoutes::members(const model::Job& job) const {
   json::array items;
   for (const model::JobMember& member : job.members) {
     const run::MemberKey key{job.id, job.attempt, member.rank};
-    const auto report = parts_.runtime.find(key);
+    agent::Agent* const agent = parts_.agents.find(member.node);
+    std::optional<model::MemberReport> report;
+    if (agent != nullptr) {
+      const auto found = agent::ask_and_wait(*agent, agent::FindOrder{key}, kPatience);
+      if (found) report = found->report;
+    }
     items.push_back({{"rank", member.rank},
                      {"name", to_string(key)},
                      {"node", member.node},
@@ -281,11 +285,11 @@ JobRoutes::Answer JobRoutes::prune(const std::string& body, const model::Person&
   });
   if (!pruned) return err(pruned.error());
   // Their output goes with them.
-  DIVVY_TRY(members, parts_.runtime.find());
-  for (const run::MemberReport& member : members) {
-    if (!std::ranges::binary_search(gone, member.key.job)) continue;
-    if (const Status forgotten = parts_.runtime.forget(member.key); !forgotten) {
-      return err(forgotten.error());
+  for (agent::Agent* const agent : parts_.agents.all()) {
+    DIVVY_TRY(sizes, agent::ask_and_wait(*agent, agent::OutputSizesOrder{}, kPatience));
+    for (const auto& [key, size] : sizes.members) {
+      if (!std::ranges::binary_search(gone, key.job)) continue;
+      DIVVY_CHECK_OK(agent::ask_and_wait(*agent, agent::ForgetOrder{key}, kPatience));
     }
   }
   json::object document = headed("PruneResult");

@@ -22,12 +22,13 @@
 #include <functional>
 #include <string>
 
+#include "agent/agents.h"
 #include "api/event_bell.h"
 #include "api/people.h"
 #include "base/clock.h"
-#include "dispatch/dispatcher.h"
+#include "control/dispatcher.h"
 #include "net/http.h"
-#include "run/runtime.h"
+#include "run/member_key.h"
 #include "store/database.h"
 
 namespace divvy::api {
@@ -35,14 +36,12 @@ namespace divvy::api {
 class JobRoutes {
  public:
   struct Parts {
-    dispatch::Dispatcher& dispatcher;
+    control::Dispatcher& dispatcher;
     store::Database& database;
     const People& people;
-    run::Runtime& runtime;
+    const agent::Agents& agents;
     // Where the folder of a member is.
     std::function<std::filesystem::path(const run::MemberKey&)> folder_of;
-    // Whether this machine can run such a container for this person; if not, why and what to do.
-    std::function<Status(const std::string& owner, const model::ContainerSpec&)> check_container;
     const Clock& clock;
     EventBell& bell;
     // How long ended jobs are kept; 0: until somebody prunes them.

@@ -16,8 +16,8 @@ HttpResponse text(int status, std::string body) {
   return {status, std::string(kText), std::move(body) + "\n"};
 }
 
-std::vector<node::GpuHealth> health_found(const model::Node& node) {
-  std::vector<node::GpuHealth> result;
+std::vector<health::GpuHealth> health_found(const model::Node& node) {
+  std::vector<health::GpuHealth> result;
   for (const model::Gpu& gpu : node.gpus()) {
     if (!gpu.uuid) continue;
     result.push_back({.uuid = *gpu.uuid,
@@ -48,7 +48,7 @@ Labels gpu_labels(model::GpuIndex index, const model::GpuUuid& uuid) {
   return labels;
 }
 
-Duration age_of(const node::GpuSample& sample, WallTime now) {
+Duration age_of(const health::GpuSample& sample, WallTime now) {
   return std::max(Duration::zero(), now - sample.taken);
 }
 
@@ -64,7 +64,7 @@ std::string write_metrics(const MetricsSnapshot& snapshot, const MetricsOptions&
 }
 
 MetricsSnapshot MetricsRoutes::snapshot() const {
-  const node::Tenants& tenants = sources_.tenants;
+  const agent::Tenants& tenants = sources_.tenants;
   MetricsSnapshot result{.now = sources_.clock.wall_now(),
                          .version = sources_.version,
                          .node = tenants.node(),
@@ -98,7 +98,7 @@ HttpResponse MetricsRoutes::ready() const {
   }
   const auto samples = sources_.samples.all();
   const WallTime now = sources_.clock.wall_now();
-  const bool seen = std::ranges::any_of(samples, [&](const node::GpuSample& sample) {
+  const bool seen = std::ranges::any_of(samples, [&](const health::GpuSample& sample) {
     return age_of(sample, now) <= options_.oldest_sample;
   });
   if (!seen) {

@@ -38,22 +38,22 @@ struct MetricsOptions {
 // Where the numbers come from. What is referred to outlives the routes; functions are called during
 // a scrape, from many threads at once, and return quickly.
 struct MetricsSources {
-  const node::Tenants& tenants;
-  const node::Arbiter& arbiter;
-  const node::SampleBoard& samples;
+  const agent::Tenants& tenants;
+  const share::Arbiter& arbiter;
+  const health::SampleBoard& samples;
   const Clock& clock;
   std::string version;
   // Empty: what the inventory found at the start.
-  std::function<std::vector<node::GpuHealth>()> health;
+  std::function<std::vector<health::GpuHealth>()> health;
   // How long writes to the ledger took; empty: not shown.
-  std::function<node::DurationCounts()> ledger_writes;
+  std::function<DurationCounts()> ledger_writes;
   // Why the ledger cannot be written, if so; empty: taken as writable.
   std::function<Status()> ledger_writable;
   // How many jobs wait for a place; empty: none.
   std::function<std::size_t()> waiting = {};
   // How jobs and queues stand, and how long passes took; empty: there is no queue.
   std::function<jobs::Load()> queue = {};
-  std::function<node::DurationCounts()> passes = {};
+  std::function<DurationCounts()> passes = {};
 };
 
 class MetricsRoutes {

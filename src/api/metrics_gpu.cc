@@ -7,7 +7,7 @@
 namespace divvy::api {
 namespace {
 
-using node::GpuSample;
+using health::GpuSample;
 using Type = Exposition::Type;
 
 struct Field {

@@ -8,7 +8,7 @@
 namespace divvy::api {
 namespace {
 
-using node::HealthState;
+using health::HealthState;
 using Type = Exposition::Type;
 
 constexpr std::array kStates = {HealthState::kHealthy, HealthState::kSuspect,
@@ -32,31 +32,31 @@ void write_identity(const MetricsSnapshot& snapshot, Exposition& out) {
 }
 
 void write_books(const MetricsSnapshot& snapshot, Exposition& out) {
-  const node::Slices& books = snapshot.books;
+  const ledger::Slices& books = snapshot.books;
   std::vector<Labels> labels;
-  for (const node::SharedGpu& gpu : books.gpus()) labels.push_back(gpu_labels(gpu.index, gpu.uuid));
+  for (const ledger::SharedGpu& gpu : books.gpus()) labels.push_back(gpu_labels(gpu.index, gpu.uuid));
   const auto each = [&](const char* name, const char* help, auto&& read) {
     out.begin(name, Type::kGauge, help);
     for (std::size_t i = 0; i < labels.size(); ++i) out.add(labels[i], read(books.gpus()[i]));
   };
   each("divvy_gpu_memory_bytes", "Memory that programs can use.",
-       [](const node::SharedGpu& gpu) { return gpu.memory.count(); });
+       [](const ledger::SharedGpu& gpu) { return gpu.memory.count(); });
   each("divvy_gpu_free_memory_bytes", "Memory that is in no slice.",
-       [&](const node::SharedGpu& gpu) { return books.free_memory(gpu.uuid).count(); });
+       [&](const ledger::SharedGpu& gpu) { return books.free_memory(gpu.uuid).count(); });
   each("divvy_gpu_free_share_ratio", "Part of the GPU's time that is in no slice.",
-       [&](const node::SharedGpu& gpu) { return ratio(books.free_share(gpu.uuid)); });
+       [&](const ledger::SharedGpu& gpu) { return ratio(books.free_share(gpu.uuid)); });
   each("divvy_gpu_tenants", "Tenants that hold a slice of the GPU.",
-       [&](const node::SharedGpu& gpu) {
+       [&](const ledger::SharedGpu& gpu) {
          return static_cast<std::uint64_t>(books.holders(gpu.uuid).size());
        });
   each("divvy_gpu_usable", "Whether the GPU gets new work.",
-       [](const node::SharedGpu& gpu) { return yes(gpu.unusable.empty()); });
+       [](const ledger::SharedGpu& gpu) { return yes(gpu.unusable.empty()); });
 }
 
 void write_ages(const MetricsSnapshot& snapshot, Exposition& out) {
   out.begin("divvy_gpu_sample_age_seconds", Type::kGauge,
             "How long ago the driver last answered about the GPU.");
-  for (const node::GpuSample& sample : snapshot.samples) {
+  for (const health::GpuSample& sample : snapshot.samples) {
     out.add(gpu_labels(sample.index, sample.uuid),
             std::chrono::duration<double>(age_of(sample, snapshot.now)).count());
   }
@@ -70,7 +70,7 @@ void write_health(const MetricsSnapshot& snapshot, Exposition& out) {
   std::map<HealthState, std::uint64_t> counts;
   out.begin("divvy_gpu_health_state", Type::kGauge,
             "1 for the state that the GPU is in, 0 for the others.");
-  for (const node::GpuHealth& gpu : snapshot.health) {
+  for (const health::GpuHealth& gpu : snapshot.health) {
     ++counts[gpu.state];
     for (const HealthState state : kStates) {
       Labels labels = gpu_labels(index_of(gpu.uuid), gpu.uuid);
@@ -82,19 +82,19 @@ void write_health(const MetricsSnapshot& snapshot, Exposition& out) {
     out.add(Labels().add("state", to_string(state)), counts[state]);
   }
   out.begin("divvy_gpu_cordoned", Type::kGauge, "Whether an operator keeps new work off the GPU.");
-  for (const node::GpuHealth& gpu : snapshot.health) {
+  for (const health::GpuHealth& gpu : snapshot.health) {
     out.add(gpu_labels(index_of(gpu.uuid), gpu.uuid), yes(gpu.cordoned));
   }
   out.begin("divvy_gpu_draining", Type::kGauge, "Whether an operator wants the GPU to be empty.");
-  for (const node::GpuHealth& gpu : snapshot.health) {
+  for (const health::GpuHealth& gpu : snapshot.health) {
     out.add(gpu_labels(index_of(gpu.uuid), gpu.uuid), yes(gpu.draining));
   }
 }
 
 void write_arbiter(const MetricsSnapshot& snapshot, Exposition& out) {
-  std::vector<std::pair<Labels, const node::TurnReport*>> reports;
-  for (const node::TurnReport& report : snapshot.turns) {
-    for (const node::SharedGpu& gpu : snapshot.books.gpus()) {
+  std::vector<std::pair<Labels, const share::TurnReport*>> reports;
+  for (const share::TurnReport& report : snapshot.turns) {
+    for (const ledger::SharedGpu& gpu : snapshot.books.gpus()) {
       if (static_cast<int>(gpu.index.value()) != report.gpu) continue;
       reports.emplace_back(gpu_labels(gpu.index, gpu.uuid), &report);
     }

@@ -10,11 +10,11 @@
 #include "api/exposition.h"
 #include "jobs/tally.h"
 #include "model/node.h"
-#include "node/arbiter.h"
-#include "node/gpu_sample.h"
-#include "node/health_state.h"
-#include "node/slices.h"
-#include "node/tenants.h"
+#include "share/arbiter.h"
+#include "health/gpu_sample.h"
+#include "health/health_state.h"
+#include "ledger/slices.h"
+#include "agent/tenants.h"
 
 namespace divvy::api {
 
@@ -24,16 +24,16 @@ struct MetricsSnapshot {
   WallTime now;
   std::string version;
   const model::Node& node;  // Outlives the snapshot
-  std::vector<node::GpuSample> samples;
-  node::Slices books;
-  std::vector<node::TenantView> tenants;
+  std::vector<health::GpuSample> samples;
+  ledger::Slices books;
+  std::vector<agent::TenantView> tenants;
   std::size_t waiting = 0;
-  std::vector<node::TurnReport> turns;
-  std::vector<node::GpuHealth> health;
-  std::optional<node::DurationCounts> ledger_writes;
+  std::vector<share::TurnReport> turns;
+  std::vector<health::GpuHealth> health;
+  std::optional<DurationCounts> ledger_writes;
   bool ledger_writable = true;
   std::optional<jobs::Load> queue;  // Nothing: there is none
-  node::DurationCounts passes;
+  DurationCounts passes;
 };
 
 // The whole answer to a scrape.
@@ -53,6 +53,6 @@ void write_process_metrics(Exposition& out);
 // "gpu" and "UUID": what Divvy's own metrics of a GPU are told apart by.
 [[nodiscard]] Labels gpu_labels(model::GpuIndex index, const model::GpuUuid& uuid);
 // How old what the driver said is; never negative.
-[[nodiscard]] Duration age_of(const node::GpuSample& sample, WallTime now);
+[[nodiscard]] Duration age_of(const health::GpuSample& sample, WallTime now);
 
 }  // namespace divvy::api

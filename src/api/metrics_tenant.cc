@@ -5,12 +5,12 @@
 #include <map>
 
 #include "api/metrics_snapshot.h"
-#include "node/process.h"
+#include "sys/process.h"
 
 namespace divvy::api {
 namespace {
 
-using node::TenantView;
+using agent::TenantView;
 using Type = Exposition::Type;
 
 double seconds(std::uint64_t ns) { return static_cast<double>(ns) / 1e9; }
@@ -22,8 +22,8 @@ struct Row {
   const TenantView* view;
   std::size_t slice;
 
-  [[nodiscard]] const node::LeaseReport& lease() const { return view->leases[slice]; }
-  [[nodiscard]] const node::SliceMemory& memory() const { return view->report.slices[slice]; }
+  [[nodiscard]] const share::LeaseReport& lease() const { return view->leases[slice]; }
+  [[nodiscard]] const share::SliceMemory& memory() const { return view->report.slices[slice]; }
   [[nodiscard]] const model::Slice& terms() const { return view->record.slices[slice]; }
 };
 
@@ -33,7 +33,7 @@ class Users {
   const std::string& name(uid_t uid) {
     const auto known = names_.find(uid);
     if (known != names_.end()) return known->second;
-    return names_.emplace(uid, node::user_name(uid)).first->second;
+    return names_.emplace(uid, sys::user_name(uid)).first->second;
   }
 
  private:

@@ -3,11 +3,10 @@
 #include <boost/json.hpp>
 
 #include "api/answers.h"
-#include "api/documents.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "model/name.h"
-#include "node/process.h"
+#include "sys/process.h"
 #include "store/people_table.h"
 
 namespace divvy::api {
@@ -79,7 +78,7 @@ Result<Person> People::owner_of(std::string_view token) const {
 
 Result<Person> People::local_person(uid_t uid) const {
   const bool operates = uid == 0 || uid == daemon_uid_;
-  const std::string name = node::user_name(uid);
+  const std::string name = sys::user_name(uid);
   DIVVY_TRY(known,
             database_.read([&](store::Connection& connection) -> Result<std::optional<Person>> {
               store::PeopleTable table(connection);

@@ -4,7 +4,6 @@
 #include <boost/json.hpp>
 
 #include "api/answers.h"
-#include "api/documents.h"
 #include "api/job_documents.h"
 #include "api/json_fields.h"
 #include "api/query.h"

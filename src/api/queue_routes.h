@@ -17,7 +17,7 @@
 #include <string>
 
 #include "api/people.h"
-#include "dispatch/dispatcher.h"
+#include "control/dispatcher.h"
 #include "jobs/settings.h"
 #include "net/http.h"
 #include "store/database.h"
@@ -28,7 +28,7 @@ namespace divvy::api {
 class QueueRoutes {
  public:
   struct Parts {
-    dispatch::Dispatcher& dispatcher;
+    control::Dispatcher& dispatcher;
     store::Database& database;
     const People& people;
     // As the configuration has it, without what was set later.

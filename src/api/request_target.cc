@@ -4,7 +4,6 @@
 #include <boost/json.hpp>
 
 #include "api/answers.h"
-#include "api/documents.h"
 #include "api/openapi_tables.h"
 #include "base/text.h"
 

@@ -53,14 +53,14 @@ Result<GrantRequest> parse_grant_request(std::string_view body) {
   return GrantRequest{std::move(spec), wait.value_or(false), timeout};
 }
 
-Result<node::Change> parse_change_request(std::string_view body) {
+Result<agent::SliceChange> parse_change_request(std::string_view body) {
   DIVVY_TRY(fields, JsonFields::parse(body));
   DIVVY_TRY(gpu, fields.text("gpu"));
   DIVVY_TRY(memory, fields.text("memory"));
   DIVVY_TRY(capped, fields.flag("cap"));
   DIVVY_TRY(class_text, fields.text("class"));
   DIVVY_CHECK_OK(fields.nothing_left());
-  node::Change change;
+  agent::SliceChange change;
   if (gpu) {
     DIVVY_TRY(share, with_context(parse_share(*gpu), "--gpu"));
     if (share == Share(0)) {
@@ -74,10 +74,10 @@ Result<node::Change> parse_change_request(std::string_view body) {
   }
   change.capped = capped;
   if (class_text) {
-    DIVVY_TRY(tenant_class, node::parse_tenant_class(*class_text));
-    change.tenant_class = tenant_class;
+    DIVVY_TRY(tenant_class, model::parse_job_class(*class_text));
+    change.job_class = tenant_class;
   }
-  if (!change.share && !change.memory && !change.capped && !change.tenant_class) {
+  if (!change.share && !change.memory && !change.capped && !change.job_class) {
     return err(ErrorCode::kInvalidArgument,
                "nothing to change was named: gpu, memory, cap or class");
   }

@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "model/job_spec.h"
-#include "node/tenants.h"
+#include "agent/orders.h"
 
 namespace divvy::api {
 
@@ -18,6 +18,6 @@ struct GrantRequest {
 };
 [[nodiscard]] Result<GrantRequest> parse_grant_request(std::string_view body);
 
-[[nodiscard]] Result<node::Change> parse_change_request(std::string_view body);
+[[nodiscard]] Result<agent::SliceChange> parse_change_request(std::string_view body);
 
 }  // namespace divvy::api

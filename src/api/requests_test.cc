@@ -14,7 +14,7 @@ TEST(GrantRequest, ReadsEverything) {
   EXPECT_EQ(request->spec.request.memory(), gib(10));
   EXPECT_EQ(request->spec.request.kind(), model::ShareKind::kCap);
   EXPECT_EQ(request->spec.job_class, model::JobClass::kLatency);
-  EXPECT_EQ(request->spec.mode, node::GpuMode::kMps);
+  EXPECT_EQ(request->spec.mode, model::GpuMode::kMps);
   EXPECT_EQ(request->spec.devices, (std::vector<std::string>{"0", "GPU-1"}));
   EXPECT_EQ(request->spec.queue, "research");
   EXPECT_EQ(request->spec.holder, model::Holder::kProcess);

@@ -2,33 +2,40 @@
 
 #include <boost/json.hpp>
 
+#include "agent/waiting.h"
 #include "api/answers.h"
-#include "api/documents.h"
 
 namespace divvy::api {
+namespace {
 
+namespace json = boost::json;
 using net::HttpResponse;
 
-tl::expected<SliceAsker::Granted, HttpResponse> SliceAsker::ask(GrantRequest wanted,
-                                                                const net::HttpRequest& request,
-                                                                const net::Caller& caller) const {
+constexpr std::chrono::seconds kPatience{10};
+
+std::optional<json::object> object_in(const Result<agent::Document>& document) {
+  if (!document) return std::nullopt;
+  boost::system::error_code code;
+  json::value value = json::parse(document->json, code);
+  if (code || !value.is_object()) return std::nullopt;
+  return std::move(value).as_object();
+}
+
+}  // namespace
+
+tl::expected<SliceAsker::Granted, HttpResponse> SliceAsker::ask(
+    GrantRequest wanted, const model::Person& who, const net::Caller& caller,
+    const agent::LocalCaller& as) const {
   const auto refuse = [](const Error& error) { return tl::unexpected(problem(error)); };
-  const auto who = people_.identify(request, caller);
-  if (!who) return tl::unexpected(People::refusal(who.error()));
-  // Devices are named as people do; one that is not there is their mistake.
-  for (const std::string& device : wanted.spec.devices) {
-    if (const auto known = tenants_.slices().find_by_text(device); !known) {
-      return refuse(known.error());
-    }
-  }
-  // Known before it waits; what is taken meanwhile is refused then.
-  if (const Status free = tenants_.check_new_name(wanted.spec.name); !free) {
-    return refuse(free.error());
-  }
-  dispatch::NewJob job(wanted.spec);
-  job.owner = who->name;
-  const auto admission = dispatcher_.admit(
-      std::move(job), {.uid = caller.uid(), .gid = caller.gid(), .pid = caller.pid()}, wanted.wait);
+  // Devices are named as people do; one that is not there is their mistake. Names are known before
+  // it waits; what is taken meanwhile is refused then.
+  const auto allowed =
+      agent::ask_and_wait(agents_.here(),
+                          agent::CheckHolderOrder{wanted.spec.name, wanted.spec.devices}, kPatience);
+  if (!allowed) return refuse(allowed.error());
+  control::NewJob job(wanted.spec);
+  job.owner = who.name;
+  const auto admission = dispatcher_.admit(std::move(job), as, wanted.wait);
   if (!admission) return tl::unexpected(never(wanted, admission.error()));
   const std::chrono::milliseconds patience = wanted.wait && wanted.timeout_seconds
                                                  ? std::chrono::seconds(*wanted.timeout_seconds)
@@ -52,50 +59,51 @@ tl::expected<SliceAsker::Granted, HttpResponse> SliceAsker::ask(GrantRequest wan
     return tl::unexpected(not_now(wanted, quicker));
   }
   if (!*answer) return refuse(answer->error());
-  if (const auto* not_yet = std::get_if<dispatch::NotNow>(&**answer)) {
+  if (const auto* not_yet = std::get_if<control::NotNow>(&**answer)) {
     return tl::unexpected(not_now(wanted, not_yet->why));
   }
-  auto& admitted = std::get<dispatch::Admitted>(**answer);
-  auto view = tenants_.get(admitted.slice.tenant);
-  if (!view) return refuse({ErrorCode::kCancelled, "the process that asked has ended"});
-  return Granted{
-      {std::move(view->record), std::move(view->gpus), std::move(admitted.slice.environment)},
-      admitted.job};
-}
-
-std::optional<node::Want> SliceAsker::want(const GrantRequest& wanted) const {
-  node::Want want{wanted.spec.request, {}, wanted.spec.mode.value_or(model::GpuMode::kTimeslice)};
-  const node::Slices slices = tenants_.slices();
-  for (const std::string& device : wanted.spec.devices) {
-    auto uuid = slices.find_by_text(device);
-    if (!uuid) return std::nullopt;
-    want.only.push_back(*std::move(uuid));
-  }
-  return want;
+  auto& admitted = std::get<control::Admitted>(**answer);
+  agent::Agent* const agent = agents_.find(admitted.node);
+  const auto document =
+      agent == nullptr
+          ? std::nullopt
+          : object_in(agent::ask_and_wait(
+                *agent,
+                agent::ViewOrder{agent::View::kGrant, std::to_string(admitted.slice.tenant.value())},
+                kPatience));
+  if (!document) return refuse({ErrorCode::kCancelled, "the process that asked has ended"});
+  return Granted{*document, std::move(admitted.slice.environment),
+                 admitted.slice.cdi_devices.empty() ? std::string()
+                                                    : admitted.slice.cdi_devices.front(),
+                 admitted.job};
 }
 
 HttpResponse SliceAsker::never(const GrantRequest& wanted, const Error& why) const {
-  const auto asked = want(wanted);
-  const auto answer = asked ? std::optional(tenants_.slices().why_not(*asked)) : std::nullopt;
   const bool about_size =
       why.code == ErrorCode::kOutOfRange || why.code == ErrorCode::kInvalidArgument;
+  if (!about_size) return problem(why);
+  const auto found = object_in(
+      agent::ask_and_wait(agents_.here(), agent::WhyNotOrder(wanted.spec), kPatience));
   // The machine could, but a quota or a limit of the queue does not let it.
-  if (!about_size || !answer || answer->ever) return problem(why);
-  return problem(no_fit_document(*answer, tenants_.list()));
+  if (!found || found->at("ever").as_bool()) return problem(why);
+  return problem(*found);
 }
 
 HttpResponse SliceAsker::not_now(const GrantRequest& wanted, const jobs::WaitReport& why) const {
-  const auto asked = want(wanted);
-  if (!asked) return problem(Error{ErrorCode::kResourceExhausted, why.text});
-  node::NoFit answer = tenants_.slices().why_not(*asked);
-  answer.ever = true;
+  auto found = object_in(
+      agent::ask_and_wait(agents_.here(), agent::WhyNotOrder(wanted.spec), kPatience));
+  if (!found) return problem(Error{ErrorCode::kResourceExhausted, why.text});
+  (*found)["ever"] = true;
+  (*found)["status"] = 409;
+  (*found)["title"] = "does not fit now";
   if (why.kind != jobs::WaitKind::kFull && why.kind != jobs::WaitKind::kNever) {
     // The GPUs are not what it waits for.
-    answer.summary = why.text;
-    answer.advice = "Wait for it (--wait), or ask for less; `divvy queue` shows who holds what.";
-    answer.obstacles.clear();
+    (*found)["detail"] = why.text;
+    (*found)["advice"] =
+        "Wait for it (--wait), or ask for less; `divvy queue` shows who holds what.";
+    (*found)["gpus"] = json::array();
   }
-  return problem(no_fit_document(answer, tenants_.list()));
+  return problem(*found);
 }
 
 }  // namespace divvy::api

@@ -17,7 +17,7 @@
 
 #include "base/text.h"
 #include "base/unique_fd.h"
-#include "run/durable_file.h"
+#include "sys/durable_file.h"
 
 namespace divvy::run {
 namespace {
@@ -34,7 +34,7 @@ std::string read_text(const fs::path& path) {
 
 Status write_control(const fs::path& path, std::string_view text) {
   const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_TRUNC));
-  if (file && write_all(file.get(), text)) return {};
+  if (file && sys::write_all(file.get(), text)) return {};
   return err(ErrorCode::kIo, "{}: {}", path.string(), std::strerror(errno));
 }
 
@@ -51,7 +51,7 @@ bool lists(const std::string& text, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-constexpr std::string_view kLimiting[] = {kCpu, kMemory, kPids};
+constexpr std::string_view kLimiting[] = {sys::kCpu, sys::kMemory, sys::kPids};
 
 // Lets the groups in `folder` have the controllers that the folder has. Says which they lack.
 std::vector<std::string> pass_on(const fs::path& folder) {
@@ -89,7 +89,7 @@ Status make_group(const fs::path& folder, bool unified) {
 
 CgroupPlan plan_unified(const fs::path& tree, const fs::path& own, const std::string& name) {
   CgroupPlan best;
-  for (const fs::path& parent : group_parents(tree, own)) {
+  for (const fs::path& parent : sys::group_parents(tree, own)) {
     CgroupPlan plan;
     plan.unified = true;
     plan.without = pass_on(parent.parent_path());
@@ -107,11 +107,11 @@ CgroupPlan plan_unified(const fs::path& tree, const fs::path& own, const std::st
   return best;
 }
 
-CgroupPlan plan_legacy(const CgroupTree& tree, const std::string& name) {
+CgroupPlan plan_legacy(const sys::CgroupTree& tree, const std::string& name) {
   CgroupPlan plan;
   for (const auto& [controller, folder] : tree.legacy) {
     std::string trouble;
-    for (const fs::path& parent : group_parents(folder, tree.own.at(controller))) {
+    for (const fs::path& parent : sys::group_parents(folder, tree.own.at(controller))) {
       const Status made = make_folder(parent);
       if (made) {
         plan.folders.push_back(parent / name);
@@ -190,7 +190,7 @@ std::uint64_t count_after(const std::string& text, std::string_view name) {
 
 }  // namespace
 
-CgroupPlan plan_cgroup(const CgroupTree& tree, const std::string& name) {
+CgroupPlan plan_cgroup(const sys::CgroupTree& tree, const std::string& name) {
   if (tree.empty()) {
     CgroupPlan plan;
     plan.without = {"this machine mounts no control groups"};

@@ -15,7 +15,7 @@
 #include "base/result.h"
 #include "model/job.h"
 #include "model/job_spec.h"
-#include "run/cgroup_tree.h"
+#include "sys/cgroup_tree.h"
 
 namespace divvy::run {
 
@@ -30,7 +30,7 @@ struct CgroupPlan {
 
 // Makes the parents, not the group itself, so that its folders can be written down before there is
 // something in them. `name` is one that nobody else on this machine uses.
-[[nodiscard]] CgroupPlan plan_cgroup(const CgroupTree& tree, const std::string& name);
+[[nodiscard]] CgroupPlan plan_cgroup(const sys::CgroupTree& tree, const std::string& name);
 
 class Cgroup {
  public:

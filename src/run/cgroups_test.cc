@@ -25,8 +25,8 @@ constexpr const char* kHybrid =
     "30 25 0:27 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd\n";
 
 TEST(CgroupTree, FindsTheTreesOfVersionOneBesideAnEmptyVersionTwo) {
-  const CgroupTree tree =
-      parse_cgroup_tree(kHybrid, "4:memory:/user/a\n3:pids:/\n2:cpu,cpuacct:/b\n0::/init.scope\n");
+  const sys::CgroupTree tree =
+      sys::parse_cgroup_tree(kHybrid, "4:memory:/user/a\n3:pids:/\n2:cpu,cpuacct:/b\n0::/init.scope\n");
   EXPECT_FALSE(tree.unified);
   ASSERT_EQ(tree.legacy.size(), 3U);
   EXPECT_EQ(tree.legacy.at("cpu"), "/sys/fs/cgroup/cpu,cpuacct");
@@ -37,26 +37,26 @@ TEST(CgroupTree, FindsTheTreesOfVersionOneBesideAnEmptyVersionTwo) {
 }
 
 TEST(CgroupTree, FindsVersionTwo) {
-  const CgroupTree tree = parse_cgroup_tree(
+  const sys::CgroupTree tree = sys::parse_cgroup_tree(
       "26 25 0:23 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n",
       "0::/system.slice/divvyd.service\n");
   EXPECT_EQ(tree.unified, "/sys/fs/cgroup");
   EXPECT_EQ(tree.own.at(""), "system.slice/divvyd.service");
-  const auto parents = group_parents(*tree.unified, tree.own.at(""));
+  const auto parents = sys::group_parents(*tree.unified, tree.own.at(""));
   ASSERT_EQ(parents.size(), 2U);
   EXPECT_EQ(parents[0], "/sys/fs/cgroup/system.slice/divvyd.service/divvy");
   EXPECT_EQ(parents[1], "/sys/fs/cgroup/divvy");
 }
 
 TEST(CgroupTree, OfAContainerBeginsWhereItsMountDoes) {
-  const CgroupTree tree = parse_cgroup_tree(
+  const sys::CgroupTree tree = sys::parse_cgroup_tree(
       "26 25 0:23 /docker/x /sys/fs/cgroup ro - cgroup2 cgroup2 rw\n", "0::/docker/x/inner\n");
   EXPECT_EQ(tree.own.at(""), "inner");
 }
 
 TEST(CgroupTree, OfNonsenseIsEmpty) {
   for (const char* text : {"", "\n\n", "a b c", "1 2 3 4 5 6 - cgroup2", " - - - - - - - - - -"}) {
-    EXPECT_TRUE(parse_cgroup_tree(text, text).empty()) << text;
+    EXPECT_TRUE(sys::parse_cgroup_tree(text, text).empty()) << text;
   }
   std::string without;
   const CgroupPlan plan = plan_cgroup({}, "x");
@@ -96,7 +96,7 @@ class FakeUnified : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  CgroupTree tree_;
+  sys::CgroupTree tree_;
   fs::path group_;
 };
 
@@ -178,18 +178,18 @@ TEST_F(FakeUnified, SaysWhichControllerIsMissing) {
 
 // --- The kernel's own, of version 2, with whatever controllers it has ---
 
-CgroupTree real_unified() {
+sys::CgroupTree real_unified() {
   std::ifstream mounts("/proc/self/mountinfo");
   std::ifstream groups("/proc/self/cgroup");
   const std::string cgroup{std::istreambuf_iterator<char>(groups), {}};
   for (std::string line; std::getline(mounts, line);) {
-    if (line.find(" - cgroup2 ") != std::string::npos) return parse_cgroup_tree(line, cgroup);
+    if (line.find(" - cgroup2 ") != std::string::npos) return sys::parse_cgroup_tree(line, cgroup);
   }
   return {};
 }
 
 TEST(Cgroup, OfVersionTwoHoldsProcessesTogetherAndKillsThem) {
-  const CgroupTree tree = real_unified();
+  const sys::CgroupTree tree = real_unified();
   const CgroupPlan plan = plan_cgroup(tree, fmt::format("divvy-test-{}", ::getpid()));
   std::string without;
   const Cgroup group = Cgroup::make(plan, {}, without);

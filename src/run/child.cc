@@ -20,7 +20,7 @@
 #include <cstring>
 
 #include "run/door_socket.h"
-#include "run/durable_file.h"
+#include "sys/durable_file.h"
 
 extern char** environ;
 
@@ -47,7 +47,7 @@ constexpr NamedLimit kUlimits[] = {
 [[noreturn]] void give_up(int report, int exit_code, const std::string& what) {
   const std::string text =
       fmt::format("{}{}: {}", static_cast<char>(exit_code), what, std::strerror(errno));
-  (void)write_all(report, text);
+  (void)sys::write_all(report, text);
   ::_exit(exit_code);
 }
 
@@ -94,7 +94,7 @@ void set_usual_limits(const ChildPlan& plan) {
   const UniqueFd score(::open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC));
   char text[16] = {};
   if (score && ::read(score.get(), text, sizeof text - 1) > 0 && text[0] == '-') {
-    (void)write_all(score.get(), "0");
+    (void)sys::write_all(score.get(), "0");
   }
 }
 
@@ -145,7 +145,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   // While it may still do all that.
   for (const std::string& door : plan.cgroup_doors) {
     const UniqueFd file(::open(door.c_str(), O_WRONLY | O_CLOEXEC));
-    if (!file || !write_all(file.get(), "0")) give_up(report, kNotExecutable, door);
+    if (!file || !sys::write_all(file.get(), "0")) give_up(report, kNotExecutable, door);
   }
   set_usual_limits(plan);
   if (!become_user(plan)) {

@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "model/job_spec.h"
-#include "run/user_namespace.h"
+#include "sys/user_namespace.h"
 
 namespace divvy::run {
 
@@ -33,7 +33,7 @@ struct ChildPlan {
   int error = -1;
   int terminal = -1;  // instead of the three: the child's end of a terminal, which becomes its own
   // Where it goes once it is the user, to be root there; none: it stays outside.
-  std::shared_ptr<const UserNamespace> inside;
+  std::shared_ptr<const sys::UserNamespace> inside;
   std::shared_ptr<const UniqueFd> kept;  // stays open in it, as kKeptDescriptor
   bool dies_with_us = true;
 };

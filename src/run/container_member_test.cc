@@ -174,7 +174,7 @@ TEST_F(ContainerMembers, OutliveTheDaemonAndAreEndedWhenTheirShepherdIsKilled) {
   member.container->mounts = {{(folder_.path() / "data").string(), "/d", false}};
   start(member);
   await_line(key(1), "ready");
-  const ProcessMark shepherd = watch_of(key(1)).shepherd;
+  const sys::ProcessMark shepherd = watch_of(key(1)).shepherd;
   ASSERT_GT(shepherd.pid, 1);
   ::kill(shepherd.pid, SIGKILL);
   EXPECT_EQ(await_end(key(1)).phase, MemberPhase::kLost);

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "run/cgroups.h"
 #include "run/member_program.h"
-#include "run/processes.h"
+#include "sys/processes.h"
 
 namespace divvy::run {
 namespace {
@@ -32,9 +32,9 @@ constexpr int kEmptyLooks = 4;
 bool kill_marked(const std::string& name) {
   bool any = false;
   const std::string entry = std::string(kMemberVariable) + "=" + name;
-  for (const pid_t pid : processes_with(entry, ::getpid())) {
-    const auto mark = mark_of(pid);
-    const auto process = mark ? open_process(*mark) : Result<UniqueFd>(UniqueFd());
+  for (const pid_t pid : sys::processes_with(entry, ::getpid())) {
+    const auto mark = sys::mark_of(pid);
+    const auto process = mark ? sys::open_process(*mark) : Result<UniqueFd>(UniqueFd());
     if (!process || !*process) continue;
     any = true;
     ::syscall(SYS_pidfd_send_signal, process->get(), SIGKILL, nullptr, 0);
@@ -147,7 +147,7 @@ Result<Ending> end_lost_member(const MemberFolder& folder, const std::vector<std
     ending.end.reason = "how it ended cannot be read: " + damaged.error().message;
   } else if (watch.shepherd.pid == 0) {
     ending.end.reason = "it was never started";
-  } else if (watch.shepherd.boot != this_boot()) {
+  } else if (watch.shepherd.boot != sys::this_boot()) {
     ending.end.reason = "the machine was restarted";
   } else {
     ending.end.reason = "the process that looked after it was killed";

@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <memory>
 
-#include "run/durable_file.h"
+#include "sys/durable_file.h"
 #include "run/output_log.h"
 
 namespace divvy::run {
@@ -90,7 +90,7 @@ LogReader::LogReader(UniqueFd folder, const LogWish& wish)
 }
 
 Result<LogReader> LogReader::open(const std::filesystem::path& folder, const LogWish& wish) {
-  DIVVY_TRY(fd, open_folder(folder.string()));
+  DIVVY_TRY(fd, sys::open_folder(folder.string()));
   return LogReader(std::move(fd), wish);
 }
 

@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "run/door_client.h"
 #include "run/leftovers.h"
-#include "run/processes.h"
+#include "sys/processes.h"
 #include "run/shepherd.h"
 
 extern char** environ;
@@ -208,7 +208,7 @@ MachineRuntime::Look MachineRuntime::look(const MemberFolder& folder) {
   // Its shepherd may have ended between the two looks.
   if (const auto ending = folder.ending()) return tell(*ending);
   // Nobody but a shepherd can say that it lives; but where its lock was taken from it, it does.
-  if (const auto watch = folder.watch(); watch && is_running(watch->shepherd)) {
+  if (const auto watch = folder.watch(); watch && sys::is_running(watch->shepherd)) {
     look_again_in(kRetry);
     return {std::move(result), {}};
   }
@@ -286,8 +286,8 @@ MachineRuntime::~MachineRuntime() {
 
 void MachineRuntime::watch(const MemberReport& report, const MemberFolder& folder) {
   const auto known = folder.watch();
-  const bool runs = known && is_running(known->shepherd);
-  auto process = runs ? open_process(known->shepherd) : Result<UniqueFd>(UniqueFd());
+  const bool runs = known && sys::is_running(known->shepherd);
+  auto process = runs ? sys::open_process(known->shepherd) : Result<UniqueFd>(UniqueFd());
   const std::lock_guard guard(mutex_);
   UniqueFd& entry = watched_[report.key];
   if (entry) return;
@@ -379,7 +379,7 @@ Status MachineRuntime::stop(const MemberKey& key, std::chrono::seconds grace) {
   // Somebody has removed the door: there is another way, with the grace that it was started with.
   if (stopped.error().code != ErrorCode::kUnavailable) return stopped;
   DIVVY_TRY(watch, folder.watch());
-  DIVVY_TRY(shepherd, open_process(watch.shepherd));
+  DIVVY_TRY(shepherd, sys::open_process(watch.shepherd));
   if (::syscall(SYS_pidfd_send_signal, shepherd.get(), SIGTERM, nullptr, 0) == 0) return {};
   return stopped;
 }
@@ -419,18 +419,6 @@ Status MachineRuntime::forget(const MemberKey& key) {
     watched_.erase(key);
   }
   return folder.remove();
-}
-
-std::string_view to_string(MemberPhase phase) {
-  switch (phase) {
-    case MemberPhase::kLiving:
-      return "living";
-    case MemberPhase::kEnded:
-      return "ended";
-    case MemberPhase::kLost:
-      break;
-  }
-  return "lost";
 }
 
 }  // namespace divvy::run

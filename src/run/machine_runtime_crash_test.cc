@@ -146,7 +146,7 @@ TEST_P(Crash, ADaemonKilledAtAnyMomentLeavesNobodyInDoubt) {
 TEST_P(Crash, WhatAKilledShepherdLeavesIsEnded) {
   for (std::uint64_t job = 1; job <= kRounds; ++job) {
     start(busy(job));
-    const ProcessMark shepherd = watch_of(key(job)).shepherd;
+    const sys::ProcessMark shepherd = watch_of(key(job)).shepherd;
     ASSERT_GT(shepherd.pid, 1);
     wait_a_moment(15'000);
     ::kill(shepherd.pid, SIGKILL);
@@ -162,12 +162,12 @@ TEST_P(Crash, WhatAKilledShepherdLeavesIsEnded) {
 TEST_P(Crash, AShepherdKilledWhileItEndsAMemberIsNoExcuse) {
   for (std::uint64_t job = 1; job <= kRounds; ++job) {
     start(busy(job));
-    const ProcessMark shepherd = watch_of(key(job)).shepherd;
+    const sys::ProcessMark shepherd = watch_of(key(job)).shepherd;
     ASSERT_GT(shepherd.pid, 1);
     (void)runtime_->stop(key(job), seconds(0));
     wait_a_moment(10'000);
     // It may have ended in order by now, and its number may be another's.
-    if (const auto process = open_process(shepherd)) ::kill(shepherd.pid, SIGKILL);
+    if (const auto process = sys::open_process(shepherd)) ::kill(shepherd.pid, SIGKILL);
     EXPECT_NE(await_end(key(job)).phase, MemberPhase::kLiving);
     expect_nothing_left(key(job));
   }

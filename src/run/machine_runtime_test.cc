@@ -202,7 +202,7 @@ TEST_F(Members, LeaveNothingBehind) {
   const MemberReport report = await_end(key(1));
   EXPECT_EQ(report.end->exit_code, 5);
   EXPECT_TRUE(processes_of(key(1)).empty());
-  EXPECT_TRUE(descendants(shepherd).empty());
+  EXPECT_TRUE(sys::descendants(shepherd).empty());
   for (const std::string& group : watch_of(key(1)).groups) EXPECT_FALSE(fs::exists(group)) << group;
   EXPECT_FALSE(fs::exists(runtime_->folder_of(key(1)) / "door"));
 }
@@ -220,7 +220,7 @@ TEST_F(Members, ThatStandStillCanBeEnded) {
 TEST_F(Members, EndTheOrderlyWayWhenTheirShepherdIsAsked) {
   start(shell(1, "trap 'exit 9' TERM; echo ready; while :; do :; done"));
   await_line(key(1), "ready");
-  const ProcessMark shepherd = watch_of(key(1)).shepherd;
+  const sys::ProcessMark shepherd = watch_of(key(1)).shepherd;
   ASSERT_GT(shepherd.pid, 1);
   // A terminal that closes is nothing to it; the end of the machine is.
   ::kill(shepherd.pid, SIGHUP);

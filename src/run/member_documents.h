@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "run/processes.h"
+#include "sys/processes.h"
 #include "run/runtime.h"
 
 namespace divvy::run {
@@ -37,7 +37,7 @@ struct Orders {
 
 // What is known from the moment that somebody looks after the member.
 struct Watch {
-  ProcessMark shepherd;
+  sys::ProcessMark shepherd;
   pid_t pid = 0;                    // of the command; 0: it has not started
   std::vector<std::string> groups;  // folders of control groups that it has, or is about to make
   std::string without;              // MemberReport

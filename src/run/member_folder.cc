@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "run/durable_file.h"
+#include "sys/durable_file.h"
 
 namespace divvy::run {
 namespace {
@@ -48,16 +48,16 @@ Result<MemberFolder> MemberFolder::open(const fs::path& members, const MemberKey
 
 Result<MemberFolder> MemberFolder::open(const fs::path& path) {
   DIVVY_TRY(key, parse_member_key(path.filename().string()));
-  DIVVY_TRY(fd, open_folder(path.string()));
+  DIVVY_TRY(fd, sys::open_folder(path.string()));
   return MemberFolder(std::move(fd), path, key);
 }
 
 Status MemberFolder::write(const Orders& orders) const {
-  return write_whole(fd(), kOrders, to_document(orders));
+  return sys::write_whole(fd(), kOrders, to_document(orders));
 }
 
 Result<Orders> MemberFolder::orders() const {
-  DIVVY_TRY(text, read_file(fd(), kOrders, kMaxOrders));
+  DIVVY_TRY(text, sys::read_file(fd(), kOrders, kMaxOrders));
   DIVVY_TRY(orders, parse_orders(text));
   if (orders.member.key != key_) {
     return err(ErrorCode::kDataLoss, "the orders in {} are those of {}", path_.string(),
@@ -67,18 +67,18 @@ Result<Orders> MemberFolder::orders() const {
 }
 
 Status MemberFolder::write(const Watch& watch) const {
-  return write_whole(fd(), kWatch, to_document(watch));
+  return sys::write_whole(fd(), kWatch, to_document(watch));
 }
 
 Result<Watch> MemberFolder::watch() const {
-  DIVVY_TRY(text, read_file(fd(), kWatch, kMaxSmall));
+  DIVVY_TRY(text, sys::read_file(fd(), kWatch, kMaxSmall));
   return parse_watch(text);
 }
 
-Status MemberFolder::reserve_ending() const { return reserve_room(fd(), kExit, kRoomForEnding); }
+Status MemberFolder::reserve_ending() const { return sys::reserve_room(fd(), kExit, kRoomForEnding); }
 
 Status MemberFolder::write(const Ending& ending) const {
-  DIVVY_CHECK_OK(write_durably(fd(), kExit, to_document(ending)));
+  DIVVY_CHECK_OK(sys::write_durably(fd(), kExit, to_document(ending)));
   // The folder itself may be as new as the file.
   const UniqueFd above(::openat(fd(), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!above || ::fsync(above.get()) != 0) {
@@ -89,7 +89,7 @@ Status MemberFolder::write(const Ending& ending) const {
 }
 
 Result<Ending> MemberFolder::ending() const {
-  DIVVY_TRY(text, read_file(fd(), kExit, kMaxSmall));
+  DIVVY_TRY(text, sys::read_file(fd(), kExit, kMaxSmall));
   return parse_ending(text);
 }
 

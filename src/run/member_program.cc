@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "run/durable_file.h"
+#include "sys/durable_file.h"
 #include "run/podman_runtime.h"
 #include "run/rootless.h"
 #include "run/staged_mounts.h"
@@ -96,7 +96,7 @@ constexpr std::uint32_t kPodmanTasks = 256;
 // In memory, and sealed: whoever has the descriptor can read it and nothing else.
 Result<UniqueFd> sealed_file(std::string_view text) {
   UniqueFd file(::memfd_create("divvy-variables", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!file || !write_all(file.get(), text) ||
+  if (!file || !sys::write_all(file.get(), text) ||
       ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK) !=
           0) {
     return err(ErrorCode::kIo, "environment: {}", std::strerror(errno));
@@ -128,11 +128,11 @@ class PodmanProgram final : public MemberProgram {
     user.groups = member_.groups;
     DIVVY_TRY(wanted, rootless_user(user, podman_.settings));
     DIVVY_TRY(rootless, rootless_podman(user, podman_.settings));
-    DIVVY_TRY(inside, UserNamespace::create(wanted));
-    inside_ = std::make_shared<const UserNamespace>(std::move(inside));
+    DIVVY_TRY(inside, sys::UserNamespace::create(wanted));
+    inside_ = std::make_shared<const sys::UserNamespace>(std::move(inside));
     podman_.settings.program = std::move(rootless.program);
-    podman_.uids = count_of(wanted.uids);
-    podman_.gids = count_of(wanted.gids);
+    podman_.uids = sys::count_of(wanted.uids);
+    podman_.gids = sys::count_of(wanted.gids);
     environment_ = std::move(rootless.environment);
     return {};
   }
@@ -153,7 +153,7 @@ class PodmanProgram final : public MemberProgram {
       kept = std::make_shared<const UniqueFd>(std::move(file));
       path = fmt::format("/proc/self/fd/{}", kKeptDescriptor);
     } else {
-      DIVVY_CHECK_OK(write_whole(folder_.fd(), kVariablesFile, variables.file));
+      DIVVY_CHECK_OK(sys::write_whole(folder_.fd(), kVariablesFile, variables.file));
     }
     DIVVY_TRY(words, podman_run(podman_, member, variables, path));
     ChildPlan plan = as_podman(std::move(words));
@@ -246,7 +246,7 @@ class PodmanProgram final : public MemberProgram {
   PodmanMember podman_;
   const MemberFolder& folder_;
   // Of the member's user.
-  std::shared_ptr<const UserNamespace> inside_;
+  std::shared_ptr<const sys::UserNamespace> inside_;
   Environment environment_;
 };
 

@@ -14,6 +14,7 @@ MemberStart member_start(const model::Job& job, std::uint32_t rank,
   member.limits = job.spec.limits;
   member.container = job.spec.container;
   member.grace = job.spec.grace;
+  member.keep_input = job.spec.keep_input;
   member.working_directory = job.spec.working_directory;
   const Environment launch = launch_environment(launch_of(job, rank, hosts));
   if (job.spec.container) {

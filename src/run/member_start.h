@@ -11,7 +11,7 @@
 
 namespace divvy::run {
 
-// What a member was granted (node::Tenants): a plain process is given the variables, a container
+// What a member was granted (agent::Tenants): a plain process is given the variables, a container
 // the devices.
 struct MemberGrant {
   Environment environment;

@@ -8,7 +8,7 @@
 #include <charconv>
 #include <cstring>
 
-#include "run/durable_file.h"
+#include "sys/durable_file.h"
 
 namespace divvy::run {
 namespace {
@@ -53,7 +53,7 @@ bool OutputLog::append(const std::string& record) {
     trouble_ = "the file could not be made";
     return false;
   }
-  if (write_all(file_.get(), record)) {
+  if (sys::write_all(file_.get(), record)) {
     size_ += record.size();
     return true;
   }

@@ -82,13 +82,13 @@ std::uint64_t free_from(const fs::path& file) {
   for (std::string line; std::getline(stream, line);) {
     const auto words = split(line, ':');
     if (words.size() != 3) continue;
-    const auto range = parse_subordinate_ids(line, words[0], 0);
-    for (const IdRange& each : range) next = std::max(next, std::uint64_t{each.first} + each.count);
+    const auto range = sys::parse_subordinate_ids(line, words[0], 0);
+    for (const sys::IdRange& each : range) next = std::max(next, std::uint64_t{each.first} + each.count);
   }
   return next;
 }
 
-Status check_ranges(const MachineUser& user, const NamespaceUser& found,
+Status check_ranges(const MachineUser& user, const sys::NamespaceUser& found,
                     const MachineFiles& files) {
   if (!found.uids.empty() && !found.gids.empty()) return {};
   constexpr std::uint64_t kUsual = 65'536;
@@ -174,16 +174,16 @@ bool has_file(const MachineUser& user, const std::string& path) {
 
 }  // namespace
 
-Result<NamespaceUser> rootless_user(const MachineUser& user, const PodmanSettings& settings,
+Result<sys::NamespaceUser> rootless_user(const MachineUser& user, const PodmanSettings& settings,
                                     const MachineFiles& files) {
   DIVVY_CHECK_OK(check_podman(settings, files));
   DIVVY_CHECK_OK(check_kernel(files));
-  NamespaceUser found;
+  sys::NamespaceUser found;
   found.uid = user.uid;
   found.gid = user.gid;
   found.groups = user.groups;
-  found.uids = read_subordinate_ids(files.subuid, user.account.name, user.uid);
-  found.gids = read_subordinate_ids(files.subgid, user.account.name, user.uid);
+  found.uids = sys::read_subordinate_ids(files.subuid, user.account.name, user.uid);
+  found.gids = sys::read_subordinate_ids(files.subgid, user.account.name, user.uid);
   DIVVY_CHECK_OK(check_ranges(user, found, files));
   if (settings.storage.empty()) DIVVY_CHECK_OK(check_home(user));
   return found;

@@ -1,5 +1,5 @@
 // Podman of the job's own user, as root's daemon starts it: in a namespace of the user's
-// (run/user_namespace.h), with images in the user's home and a runtime folder that the shepherd
+// (sys/user_namespace.h), with images in the user's home and a runtime folder that the shepherd
 // makes. Nothing that podman does has more rights than the user has.
 #pragma once
 
@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "model/job_spec.h"
 #include "run/member_documents.h"
-#include "run/user_namespace.h"
+#include "sys/user_namespace.h"
 #include "run/users.h"
 
 namespace divvy::run {
@@ -28,7 +28,7 @@ struct MachineFiles {
 
 // What a user needs for containers here. kFailedPrecondition: they cannot have any, in one sentence
 // with what to do about it. Reads files and looks programs up; callable from any thread.
-[[nodiscard]] Result<NamespaceUser> rootless_user(const MachineUser& user,
+[[nodiscard]] Result<sys::NamespaceUser> rootless_user(const MachineUser& user,
                                                   const PodmanSettings& settings,
                                                   const MachineFiles& files = {});
 

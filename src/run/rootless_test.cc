@@ -67,7 +67,7 @@ TEST_F(Rootless, IsForEveryUserWithARangeOfNumbers) {
   EXPECT_EQ(refusal(), "");
   const auto user = rootless_user(user_, settings_, files_);
   ASSERT_TRUE(user);
-  EXPECT_EQ(user->uids, (std::vector<IdRange>{{165'536, 65'536}}));
+  EXPECT_EQ(user->uids, (std::vector<sys::IdRange>{{165'536, 65'536}}));
   EXPECT_EQ(user->uid, user_.uid);
 }
 

@@ -21,6 +21,7 @@
 #include "base/units.h"
 #include "model/job.h"
 #include "model/job_spec.h"
+#include "model/member_report.h"
 #include "run/member_key.h"
 
 namespace divvy::run {
@@ -46,25 +47,8 @@ struct MemberStart {
   friend bool operator==(const MemberStart&, const MemberStart&) = default;
 };
 
-enum class MemberPhase {
-  kLiving,  // It runs, or is about to, or is being ended: somebody looks after it.
-  kEnded,   // It has ended and left word how.
-  kLost,    // Its shepherd is gone without a word. What was left of it has been ended.
-};
-[[nodiscard]] std::string_view to_string(MemberPhase phase);
-
-struct MemberReport {
-  MemberKey key;
-  MemberPhase phase = MemberPhase::kLiving;
-  // Of those that are not living. A lost one was ended by SIGKILL, and the reason says so.
-  std::optional<model::MemberEnd> end;
-  pid_t pid = 0;  // of the command, once it has started
-  // A shepherd took it up, so its command may have run. A lost one without has never run: whoever
-  // wanted to start it was killed before there was a shepherd, and no late one can.
-  bool begun = false;
-  // What could not be limited as asked, and why; empty: all of it is.
-  std::string without;
-};
+using model::MemberPhase;
+using model::MemberReport;
 
 class Runtime {
  public:

@@ -13,7 +13,7 @@
 
 #include "base/log.h"
 #include "run/door_socket.h"
-#include "run/durable_file.h"
+#include "sys/durable_file.h"
 #include "run/member_folder.h"
 #include "run/member_program.h"
 #include "run/tending.h"
@@ -25,7 +25,7 @@ constexpr int kRemovals = 3;
 
 // The daemon waits for this word; where nobody waits any more that does not matter.
 void tell(UniqueFd& channel, std::string_view text) {
-  if (channel) (void)write_all(channel.get(), text);
+  if (channel) (void)sys::write_all(channel.get(), text);
   channel.reset();
 }
 
@@ -79,7 +79,7 @@ int look_after(const MemberFolder& folder, UniqueFd channel) {
   if (!signals || ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) {
     return give_up(folder, channel, {ErrorCode::kInternal, std::strerror(errno)});
   }
-  const auto own = mark_of(::getpid());
+  const auto own = sys::mark_of(::getpid());
   Watch watch;
   if (own) watch.shepherd = *own;
   if (const Status written = folder.write(watch); !own || !written) {

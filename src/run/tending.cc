@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "base/log.h"
-#include "run/cgroup_tree.h"
+#include "sys/cgroup_tree.h"
 
 namespace divvy::run {
 namespace {
@@ -44,7 +44,7 @@ Tending::Tending(const MemberFolder& folder, Orders orders, Watch watch, UniqueF
 
 void Tending::start() {
   if (orders_.control_groups) {
-    const CgroupPlan plan = plan_cgroup(find_cgroup_tree(), unique_name(folder_));
+    const CgroupPlan plan = plan_cgroup(sys::find_cgroup_tree(), unique_name(folder_));
     // Written down first: whoever comes after a shepherd that was killed has to find them.
     for (const auto& path : plan.folders) watch_.groups.push_back(path.string());
     if (const Status written = folder_.write(watch_); !written) {

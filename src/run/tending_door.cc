@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "run/door_socket.h"
-#include "run/processes.h"
+#include "sys/processes.h"
 #include "run/tending.h"
 
 namespace divvy::run {
@@ -88,7 +88,7 @@ void Tending::handle(Caller& caller, const FreezeRequest& request,
   if (const auto plan = program_->freeze(request.frozen)) {
     if (!run_aside(*plan)) return refuse(caller, "podman could not be started");
   } else if (!group_.freeze(request.frozen)) {
-    signal_descendants(::getpid(), request.frozen ? SIGSTOP : SIGCONT);
+    sys::signal_descendants(::getpid(), request.frozen ? SIGSTOP : SIGCONT);
   }
   answer(caller, {});
 }

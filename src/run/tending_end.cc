@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "run/processes.h"
+#include "sys/processes.h"
 #include "run/tending.h"
 
 namespace divvy::run {
@@ -33,7 +33,7 @@ void Tending::signal_all(int number) const {
     if (command_ > 0) ::kill(command_, number);
     return;
   }
-  signal_descendants(::getpid(), number);
+  sys::signal_descendants(::getpid(), number);
 }
 
 void Tending::stop(std::chrono::seconds grace) {
@@ -48,7 +48,7 @@ void Tending::stop(std::chrono::seconds grace) {
       (void)run_aside(*plan);
     } else {
       (void)group_.freeze(false);
-      signal_descendants(::getpid(), SIGCONT);
+      sys::signal_descendants(::getpid(), SIGCONT);
     }
   }
   if (!kill_at_ || at < *kill_at_) {
@@ -62,7 +62,7 @@ void Tending::kill_when_due() {
   if (!kills_.is_due(now)) return;
   kills_.tried(now);
   (void)group_.kill();
-  signal_descendants(::getpid(), SIGKILL);
+  sys::signal_descendants(::getpid(), SIGKILL);
 }
 
 bool Tending::anybody_left() {

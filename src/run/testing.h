@@ -16,7 +16,7 @@
 #include "run/log_reader.h"
 #include "run/machine_runtime.h"
 #include "run/member_program.h"
-#include "run/processes.h"
+#include "sys/processes.h"
 
 namespace divvy::run {
 
@@ -147,7 +147,7 @@ class RuntimeTest : public ::testing::Test {
     return folder ? unique_name(*folder) : "";
   }
   std::vector<pid_t> processes_of(const MemberKey& of) {
-    return processes_with(std::string(kMemberVariable) + "=" + name_of(of), ::getpid());
+    return sys::processes_with(std::string(kMemberVariable) + "=" + name_of(of), ::getpid());
   }
   Watch watch_of(const MemberKey& of) {
     const auto folder = MemberFolder::open(runtime_->folder_of(of));

@@ -1,4 +1,4 @@
-#include "run/user_namespace.h"
+#include "sys/user_namespace.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -21,9 +21,9 @@ class UserNamespaces : public ::testing::Test {
     user_.groups = {12'347};
     user_.uids = {{300'000, 1'000}, {400'000, 5}};
     user_.gids = {{500'000, 65'536}};
-    auto made = UserNamespace::create(user_);
+    auto made = sys::UserNamespace::create(user_);
     if (!made) GTEST_SKIP() << made.error().message;
-    inside_ = std::make_shared<const UserNamespace>(*std::move(made));
+    inside_ = std::make_shared<const sys::UserNamespace>(*std::move(made));
   }
 
   // What a shell in it writes to its output.
@@ -52,8 +52,8 @@ class UserNamespaces : public ::testing::Test {
     return text;
   }
 
-  NamespaceUser user_;
-  std::shared_ptr<const UserNamespace> inside_;
+  sys::NamespaceUser user_;
+  std::shared_ptr<const sys::UserNamespace> inside_;
 };
 
 TEST_F(UserNamespaces, HoldTheUserAndTheRangesAndNobodyElse) {
@@ -87,12 +87,12 @@ TEST_F(UserNamespaces, GiveNoRightsOutside) {
 }
 
 TEST_F(UserNamespaces, AreNotForRoot) {
-  NamespaceUser root = user_;
+  sys::NamespaceUser root = user_;
   root.uid = 0;
-  EXPECT_FALSE(UserNamespace::create(root));
+  EXPECT_FALSE(sys::UserNamespace::create(root));
   root = user_;
   root.gid = 0;
-  EXPECT_FALSE(UserNamespace::create(root));
+  EXPECT_FALSE(sys::UserNamespace::create(root));
 }
 
 }  // namespace

@@ -13,16 +13,21 @@ std::optional<std::int64_t> signed_job(const std::optional<model::JobId>& job) {
 
 Result<std::uint64_t> EventTable::add(const EventRow& event) {
   DIVVY_TRY(insertion,
-            connection_.prepare("INSERT INTO events (at, kind, job, user, object, state, reason) "
-                                "VALUES (?, ?, ?, ?, ?, ?, ?)"));
+            connection_.prepare("INSERT INTO events (at, kind, job, user, object, state, reason, "
+                                "node, gpu, tenant) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
   insertion.add(event.at).add(event.kind).add(signed_job(event.job)).add(event.user);
-  DIVVY_CHECK_OK(insertion.add(event.object).add(event.state).add(event.reason).run());
+  insertion.add(event.object).add(event.state).add(event.reason).add(event.node);
+  const auto gpu = event.gpu ? std::optional<std::int64_t>(*event.gpu) : std::nullopt;
+  DIVVY_CHECK_OK(insertion.add(gpu).add(event.tenant).run());
   return static_cast<std::uint64_t>(connection_.last_id());
 }
 
 Result<std::vector<EventRow>> EventTable::list(const EventFilter& filter) {
   std::string sql =
-      "SELECT number, at, kind, job, user, object, state, reason FROM events WHERE number > ?";
+      "SELECT number, at, kind, job, user, object, state, reason, node, gpu, tenant FROM events "
+      "WHERE number > ?";
+  if (filter.about == EventFilter::About::kJobs) sql += " AND node = ''";
+  if (filter.about == EventFilter::About::kMachines) sql += " AND node != ''";
   if (filter.job) sql += " AND job = ?";
   if (filter.user) sql += " AND user = ?";
   sql += " ORDER BY number LIMIT ?";
@@ -44,6 +49,9 @@ Result<std::vector<EventRow>> EventTable::list(const EventFilter& filter) {
     event.object = query.text(5);
     event.state = query.text(6);
     event.reason = query.text(7);
+    event.node = query.text(8);
+    if (!query.is_null(9)) event.gpu = static_cast<std::uint32_t>(query.integer(9));
+    event.tenant = query.text(10);
   }
 }
 

@@ -17,12 +17,16 @@ namespace divvy::store {
 struct EventRow {
   std::uint64_t number = 0;  // Given by the table, from 1
   WallTime at;
-  std::string kind;  // "job", "gpu", "queue", "user", "token"
+  std::string kind;  // "job", or of a machine's GPU: "health", "xid", "cordon", ...
   std::optional<model::JobId> job;
   std::string user;    // Whose it is, or who did it; empty: nobody's
   std::string object;  // Name of the queue, UUID of the GPU, ...
   std::string state;   // After it; empty where there is none
   std::string reason;  // In words
+  // Of what happens on a machine:
+  std::string node = {};
+  std::optional<std::uint32_t> gpu = std::nullopt;  // its index there
+  std::string tenant = {};
   friend bool operator==(const EventRow&, const EventRow&) = default;
 };
 
@@ -30,8 +34,10 @@ struct EventFilter {
   static constexpr std::uint32_t kMostPerPage = 1000;
 
   std::uint64_t after = 0;  // Those with a higher number
-  std::optional<model::JobId> job;
-  std::optional<std::string> user;
+  enum class About { kJobs, kMachines, kAll };
+  About about = About::kJobs;
+  std::optional<model::JobId> job = std::nullopt;
+  std::optional<std::string> user = std::nullopt;
   std::uint32_t limit = 100;
 };
 

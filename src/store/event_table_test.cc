@@ -87,5 +87,28 @@ TEST_F(EventTableTest, NumbersOnlyGrowAndWhoMissedSomeCanKnow) {
   EXPECT_EQ(look(&EventTable::last), 6U);
 }
 
+TEST_F(EventTableTest, WhatHappensOnMachinesIsInTheSameStreamAndCanBeLeftOut) {
+  add(event(1, "ada"));
+  EventRow machine;
+  machine.at = at_second(8);
+  machine.kind = "xid";
+  machine.object = "GPU-1";
+  machine.state = "suspect";
+  machine.reason = "XID 79";
+  machine.node = "node-a";
+  machine.gpu = 3;
+  machine.tenant = "train";
+  add(machine);
+  using enum EventFilter::About;
+  EXPECT_EQ(numbers({}), (Numbers{1}));
+  EXPECT_EQ(numbers({.after = 0, .about = kMachines}), (Numbers{2}));
+  EXPECT_EQ(numbers({.after = 0, .about = kAll}), (Numbers{1, 2}));
+  const auto found = read([](Connection& connection) {
+    return EventTable(connection).list({.after = 1, .about = kAll});
+  });
+  machine.number = 2;
+  EXPECT_EQ(found.front(), machine);
+}
+
 }  // namespace
 }  // namespace divvy::store

@@ -130,9 +130,16 @@ ALTER TABLE usage ADD COLUMN cpu INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX jobs_by_end ON jobs (ended, id) WHERE ended IS NOT NULL;
 )";
 
+// 4: what happens to the GPUs of machines is in the same stream.
+constexpr const char* kMachineEvents = R"(
+ALTER TABLE events ADD COLUMN node TEXT NOT NULL DEFAULT '';
+ALTER TABLE events ADD COLUMN gpu INTEGER;
+ALTER TABLE events ADD COLUMN tenant TEXT NOT NULL DEFAULT '';
+)";
+
 // Released steps are never changed; a new one is added at the end, together with a file in
 // fixtures/ that has the schema before it.
-constexpr std::array kSteps{kJobsAndPeople, kUsageAndEvents, kAccounting};
+constexpr std::array kSteps{kJobsAndPeople, kUsageAndEvents, kAccounting, kMachineEvents};
 
 }  // namespace
 

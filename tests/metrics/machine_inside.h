@@ -14,10 +14,10 @@
 #include "api/metrics.h"
 #include "base/check.h"
 #include "base/log.h"
-#include "node/inventory.h"
-#include "node/keeper.h"
-#include "node/ledger.h"
-#include "node/tenants.h"
+#include "nvml/inventory.h"
+#include "share/keeper.h"
+#include "ledger/ledger.h"
+#include "agent/tenants.h"
 #include "nvml/fake_library.h"
 
 namespace divvy::testing {
@@ -34,14 +34,14 @@ class MachineInside {
         (std::filesystem::temp_directory_path() / "divvy-metrics-XXXXXX").string();
     DIVVY_CHECK(::mkdtemp(pattern.data()) != nullptr, "no folder {}", pattern);
     folder_ = pattern;
-    disk_ = node::open_disk(folder_);
-    auto ledger = node::Ledger::open(*disk_, "boot");
+    disk_ = sys::open_disk(folder_);
+    auto ledger = ledger::Ledger::open(*disk_, "boot");
     DIVVY_CHECK(ledger.has_value(), "{}", ledger.error().message);
     ledger_ = *std::move(ledger);
-    auto made = node::Tenants::create(
+    auto made = agent::Tenants::create(
         {.library = library,
          .node =
-             node::take_inventory(library, {.pci_devices = "/nonexistent", .hostname = "node-a"})
+             nvml::take_inventory(library, {.pci_devices = "/nonexistent", .hostname = "node-a"})
                  .value(),
          .arbiter = arbiter,
          .keeper = keeper_,
@@ -64,9 +64,9 @@ class MachineInside {
 
   // A slice for this process.
   void grant(const std::string& name, std::string_view share, const std::string& device = {}) {
-    const node::Ask ask{.slices = {slice(parse_share(share).value(), device)},
-                        .mode = node::GpuMode::kTimeslice,
-                        .tenant_class = node::TenantClass::kBatch,
+    const agent::Ask ask{.slices = {slice(parse_share(share).value(), device)},
+                        .mode = model::GpuMode::kTimeslice,
+                        .tenant_class = model::JobClass::kBatch,
                         .name = name,
                         .command = "train --password hunter2",
                         .holder = model::Holder::kProcess,
@@ -79,7 +79,7 @@ class MachineInside {
   // Asks every GPU once.
   void sample() {
     for (const model::Gpu& gpu : tenants->node().gpus()) {
-      samples.put(node::take_sample(library, nvml::Device{&library.gpu(gpu.index.value())},
+      samples.put(health::take_sample(library, nvml::Device{&library.gpu(gpu.index.value())},
                                     gpu.index, *gpu.uuid, clock.wall_now()));
     }
   }
@@ -99,14 +99,14 @@ class MachineInside {
 
   nvml::FakeLibrary library;
   ManualClock clock;
-  node::SampleBoard samples;
-  node::Timings ledger_writes;
+  health::SampleBoard samples;
+  Timings ledger_writes;
 
  private:
   // On the GPU that is named, or the first that has it.
   [[nodiscard]] model::Slice slice(Share share, const std::string& device) const {
-    const node::Slices slices = tenants->slices();
-    for (const node::SharedGpu& gpu : slices.gpus()) {
+    const ledger::Slices slices = tenants->slices();
+    for (const ledger::SharedGpu& gpu : slices.gpus()) {
       const bool named = device.empty() || slices.find_by_text(device).value() == gpu.uuid;
       if (!named || slices.free_share(gpu.uuid) < share) continue;
       return model::Slice::create(gpu.uuid, portion(gpu.memory, share), share,
@@ -118,14 +118,14 @@ class MachineInside {
   }
 
   std::uint64_t jobs_ = 0;
-  node::Keeper keeper_ = node::Keeper::create().value();
+  share::Keeper keeper_ = share::Keeper::create().value();
   std::filesystem::path folder_;
-  std::unique_ptr<node::Disk> disk_;
-  std::unique_ptr<node::Ledger> ledger_;
+  std::unique_ptr<sys::Disk> disk_;
+  std::unique_ptr<ledger::Ledger> ledger_;
 
  public:
-  node::Arbiter arbiter{clock, node::Arbiter::Drive::kCaller};
-  std::unique_ptr<node::Tenants> tenants;  // Last: uses all of the above
+  share::Arbiter arbiter{clock, share::Arbiter::Drive::kCaller};
+  std::unique_ptr<agent::Tenants> tenants;  // Last: uses all of the above
 };
 
 }  // namespace divvy::testing

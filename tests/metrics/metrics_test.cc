@@ -137,15 +137,15 @@ TEST(Metrics, ShowTheStatesOfHealthAndWhatOperatorsSaid) {
   MachineInside machine(2);
   MetricsSources sources = machine.sources();
   sources.health = [] {
-    return std::vector<node::GpuHealth>{{.uuid = model::GpuUuid::parse(kFirst).value(),
-                                         .state = node::HealthState::kQuarantined,
+    return std::vector<health::GpuHealth>{{.uuid = model::GpuUuid::parse(kFirst).value(),
+                                         .state = health::HealthState::kQuarantined,
                                          .reason = "XID 79",
                                          .since = {},
                                          .cordoned = false,
                                          .draining = false,
                                          .cordon_reason = {}},
                                         {.uuid = model::GpuUuid::parse(kSecond).value(),
-                                         .state = node::HealthState::kHealthy,
+                                         .state = health::HealthState::kHealthy,
                                          .reason = {},
                                          .since = {},
                                          .cordoned = true,
@@ -167,7 +167,7 @@ TEST(Metrics, OfTheQueueDoNotGrowWithTheJobs) {
   MetricsSources sources = machine.sources();
   jobs::testing::Desk desk;
   sources.queue = [&desk] { return desk.queue().load(desk.now()); };
-  sources.passes = [] { return node::DurationCounts(); };
+  sources.passes = [] { return DurationCounts(); };
   const MetricsRoutes routes(sources, {});
   const auto submit = [&desk](int count) {
     for (int i = 0; i < count; ++i) {

@@ -26,12 +26,12 @@
 #include "driver.h"
 #include "net/http.h"
 #include "net/local_paths.h"
-#include "node/arbiter.h"
-#include "node/house.h"
-#include "node/inventory.h"
-#include "node/keeper.h"
-#include "node/ledger.h"
-#include "node/tenants.h"
+#include "share/arbiter.h"
+#include "sys/daemon.h"
+#include "nvml/inventory.h"
+#include "share/keeper.h"
+#include "ledger/ledger.h"
+#include "agent/tenants.h"
 #include "queue_parts.h"
 #include "simgpu/fault.h"
 #include "simgpu/manual_clock.h"
@@ -157,19 +157,19 @@ T must(Result<T> result) {
 
 struct ClockedHouse::Parts {
   explicit Parts(simgpu::SharedState& gpus)
-      : keeper(must(node::Keeper::create())),
+      : keeper(must(share::Keeper::create())),
         library(must(open_driver())),
         gpu_clock(gpus),
-        arbiter(gpu_clock, node::Arbiter::Drive::kCaller) {
+        arbiter(gpu_clock, share::Arbiter::Drive::kCaller) {
     const std::filesystem::path run = net::run_folder();
     const std::filesystem::path state = net::state_folder();
-    if (const Status made = node::make_folders(run, state); !made) {
+    if (const Status made = sys::make_folders(run, state); !made) {
       throw std::runtime_error(made.error().message);
     }
-    disk = node::open_disk(state);
-    ledger = must(node::Ledger::open(*disk, node::boot_id()));
-    tenants = must(node::Tenants::create({.library = *library,
-                                          .node = must(node::take_inventory(*library)),
+    disk = sys::open_disk(state);
+    ledger = must(ledger::Ledger::open(*disk, sys::boot_id()));
+    tenants = must(agent::Tenants::create({.library = *library,
+                                          .node = must(nvml::take_inventory(*library)),
                                           .arbiter = arbiter,
                                           .keeper = keeper,
                                           .clock = clock,
@@ -190,14 +190,14 @@ struct ClockedHouse::Parts {
     }));
   }
 
-  node::Keeper keeper;
+  share::Keeper keeper;
   std::unique_ptr<nvml::Library> library;
   SystemClock clock;
   GpuClock gpu_clock;
-  node::Arbiter arbiter;
-  std::unique_ptr<node::Disk> disk;
-  std::unique_ptr<node::Ledger> ledger;
-  std::unique_ptr<node::Tenants> tenants;
+  share::Arbiter arbiter;
+  std::unique_ptr<sys::Disk> disk;
+  std::unique_ptr<ledger::Ledger> ledger;
+  std::unique_ptr<agent::Tenants> tenants;
   std::unique_ptr<QueueHouse> queue;
   std::unique_ptr<api::NodeRoutes> routes;
   std::unique_ptr<net::HttpServer> server;

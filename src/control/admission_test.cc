@@ -1,0 +1,362 @@
+// Processes and slices held by a name, as jobs like any other: admitted by the queue, counted,
+// found again, ended.
+#include "control/admission.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "control/testing.h"
+#include "store/usage_table.h"
+
+namespace divvy::control {
+namespace {
+
+using model::Holder;
+using model::JobState;
+using testing::House;
+
+using Answer = std::optional<Result<AdmissionAnswer>>;
+
+class AdmissionTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<Admission> ask(std::uint32_t share, bool waits = false,
+                                 Holder holder = Holder::kProcess,
+                                 const std::string& queue = "default") {
+    NewJob wanted(jobs::testing::spec(share));
+    wanted.owner = "ada";
+    wanted.spec.holder = holder;
+    wanted.spec.queue = queue;
+    wanted.spec.hold_for_capacity = false;
+    auto admission = house_.dispatcher->admit(wanted, {.pid = 7, .uid = 1000, .gid = 1000}, waits);
+    EXPECT_TRUE(admission.has_value()) << admission.error().message;
+    return admission ? *admission : nullptr;
+  }
+  Answer answer(const std::shared_ptr<Admission>& admission) {
+    house_.settle();
+    return house_.dispatcher->answer(admission);
+  }
+  // It is granted; the test fails where it is not.
+  model::JobId admitted(const std::shared_ptr<Admission>& admission) {
+    const Answer given = answer(admission);
+    EXPECT_TRUE(given && *given && std::holds_alternative<Admitted>(**given));
+    if (!given || !*given || !std::holds_alternative<Admitted>(**given)) return {};
+    return std::get<Admitted>(**given).job;
+  }
+  static model::MemberKey key(model::JobId job) { return {job, 1, 0}; }
+
+  House house_;
+};
+
+TEST_F(AdmissionTest, AProcessIsAJobThatRunsAndEnds) {
+  const model::JobId job = admitted(ask(300));
+  EXPECT_EQ(house_.stored(job).state, JobState::kRunning);
+  EXPECT_EQ(house_.stored(job).spec.holder, Holder::kProcess);
+  EXPECT_EQ(house_.machine.held().size(), 1U);
+  EXPECT_TRUE(house_.runtime.started.empty()) << "Divvy starts nothing";
+  house_.machine.leave(key(job));
+  house_.settle();
+  EXPECT_EQ(house_.stored(job).state, JobState::kSucceeded);
+  EXPECT_EQ(house_.stored(job).history.back().reason, "its process has ended");
+  EXPECT_EQ(house_.dispatcher->entries_kept(), 0U);
+}
+
+TEST_F(AdmissionTest, JobsAndProcessesAreNumberedInOneLine) {
+  EXPECT_EQ(house_.submit(300), model::JobId(1));
+  EXPECT_EQ(admitted(ask(300)), model::JobId(2));
+  EXPECT_EQ(house_.submit(300), model::JobId(3));
+}
+
+TEST_F(AdmissionTest, WhoDoesNotWaitIsRefusedAndLeavesNothing) {
+  admitted(ask(2000));
+  const Answer given = answer(ask(500));
+  ASSERT_TRUE(given && *given && std::holds_alternative<NotNow>(**given));
+  EXPECT_EQ(std::get<NotNow>(**given).why.kind, jobs::WaitKind::kFull);
+  EXPECT_EQ(house_.submit(100), model::JobId(2)) << "its number was given again";
+}
+
+TEST_F(AdmissionTest, WhoEndedAMomentAgoIsNotInTheWay) {
+  const model::JobId first = admitted(ask(2000));
+  house_.machine.leave_unseen(key(first));
+  admitted(ask(2000));
+  EXPECT_EQ(house_.stored(first).state, JobState::kSucceeded);
+}
+
+TEST_F(AdmissionTest, WhoWaitsStandsInOneLineWithJobs) {
+  const model::JobId first = admitted(ask(2000));
+  const model::JobId job = house_.submit(2000);
+  const auto waiting = ask(2000, true);
+  EXPECT_FALSE(answer(waiting).has_value());
+  EXPECT_EQ(house_.dispatcher->waiting(), 2U);
+  house_.machine.leave(key(first));
+  EXPECT_FALSE(answer(waiting).has_value()) << "the job came before";
+  EXPECT_EQ(house_.stored(job).state, JobState::kRunning);
+  house_.runtime.end({job, 1, 0}, 0);
+  admitted(waiting);
+}
+
+TEST_F(AdmissionTest, WhoGivesUpIsForgotten) {
+  admitted(ask(2000));
+  const auto waiting = ask(500, true);
+  EXPECT_FALSE(answer(waiting).has_value());
+  house_.dispatcher->give_up(waiting);
+  house_.settle();
+  EXPECT_EQ(house_.stored(model::JobId(2)).state, JobState::kCancelled);
+  EXPECT_EQ(house_.dispatcher->waiting(), 0U);
+}
+
+TEST_F(AdmissionTest, WhoGivesUpInTheMiddleOfTheGrantHoldsNothing) {
+  const auto admission = ask(500);
+  house_.machine.grants.block(key(model::JobId(1)));
+  house_.dispatcher->step();
+  house_.machine.grants.await_blocked(1);
+  house_.dispatcher->give_up(admission);
+  house_.machine.grants.let_go();
+  house_.settle();
+  EXPECT_EQ(house_.stored(model::JobId(1)).state, JobState::kCancelled);
+  EXPECT_TRUE(house_.machine.held().empty());
+}
+
+TEST_F(AdmissionTest, AWaitingOneThatIsDeletedIsTold) {
+  admitted(ask(2000));
+  const auto waiting = ask(500, true);
+  EXPECT_FALSE(answer(waiting).has_value());
+  ASSERT_TRUE(house_.dispatcher->cancel(model::JobId(2), "root").has_value());
+  const Answer given = answer(waiting);
+  ASSERT_TRUE(given && !*given);
+  EXPECT_NE(given->error().message.find("cancelled by root"), std::string::npos);
+}
+
+TEST_F(AdmissionTest, WhereSomebodyWasQuickerWhoWaitsTriesAgain) {
+  house_.machine.refuse = 1;
+  const auto waiting = ask(300, true);
+  EXPECT_FALSE(answer(waiting).has_value());
+  house_.clock.advance(std::chrono::seconds(60));
+  admitted(waiting);
+  house_.machine.refuse = 1;
+  const Answer given = answer(ask(300));
+  ASSERT_TRUE(given && !*given) << "and who does not wait is told";
+  EXPECT_EQ(given->error().code, ErrorCode::kResourceExhausted);
+}
+
+TEST_F(AdmissionTest, QuotaHoldsForProcessesAndSlices) {
+  jobs::Settings settings;
+  jobs::QueueSettings research;
+  research.path = "research";
+  research.quota.share = Share(1000);
+  research.may_borrow = false;
+  settings.queues.push_back(research);
+  ASSERT_TRUE(house_.dispatcher->set_settings(settings).has_value());
+  admitted(ask(500, false, Holder::kProcess, "research"));
+  admitted(ask(300, false, Holder::kSlice, "research"));
+  const Answer given = answer(ask(300, false, Holder::kProcess, "research"));
+  ASSERT_TRUE(given && *given && std::holds_alternative<NotNow>(**given));
+  EXPECT_EQ(std::get<NotNow>(**given).why.kind, jobs::WaitKind::kQuota);
+  admitted(ask(300));
+}
+
+TEST_F(AdmissionTest, UsageCountsThem) {
+  const model::JobId job = admitted(ask(500, false, Holder::kSlice));
+  house_.clock.advance(std::chrono::seconds(100));
+  house_.machine.leave(key(job));
+  house_.settle();
+  const auto rows = *house_.database->read(
+      [](store::Connection& connection) { return store::UsageTable(connection).rows({}); });
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].owner, "ada");
+  EXPECT_EQ(rows[0].held, 50'000U);
+}
+
+TEST_F(AdmissionTest, TheyAreNotPreempted) {
+  admitted(ask(2000));
+  NewJob urgent(jobs::testing::spec(2000));
+  urgent.owner = "ada";
+  urgent.spec.priority = 100;
+  const model::JobId job = house_.dispatcher->submit(urgent)->jobs.front().id;
+  house_.settle();
+  EXPECT_EQ(house_.stored(job).state, JobState::kQueued);
+  EXPECT_TRUE(house_.machine.signals.empty());
+  EXPECT_FALSE(house_.dispatcher->suspend(model::JobId(1), "root").has_value());
+  EXPECT_FALSE(house_.dispatcher->requeue(model::JobId(1), "root").has_value());
+}
+
+TEST_F(AdmissionTest, ADeletedProcessIsToldAndThenKilled) {
+  house_.machine.stubborn = true;
+  const model::JobId job = admitted(ask(500));
+  ASSERT_TRUE(house_.dispatcher->cancel(job, "ada").has_value());
+  house_.settle();
+  EXPECT_EQ(house_.stored(job).state, JobState::kStopping);
+  ASSERT_EQ(house_.machine.signals.size(), 1U);
+  EXPECT_EQ(house_.machine.signals[0].second, SIGTERM);
+  house_.clock.advance(std::chrono::seconds(31));
+  house_.settle();
+  EXPECT_EQ(house_.machine.signals.back().second, SIGKILL);
+  EXPECT_EQ(house_.stored(job).state, JobState::kCancelled);
+  EXPECT_TRUE(house_.machine.held().empty());
+}
+
+TEST_F(AdmissionTest, AfterARestartTheyAreThereOrHaveEnded) {
+  const model::JobId stays = admitted(ask(500));
+  const model::JobId goes = admitted(ask(500));
+  admitted(ask(500, false, Holder::kSlice));
+  const auto waiting = ask(1000, true);
+  EXPECT_FALSE(answer(waiting).has_value());
+  house_.kill();
+  house_.machine.forget(key(goes));
+  house_.open();
+  house_.settle();
+  EXPECT_EQ(house_.stored(stays).state, JobState::kRunning);
+  EXPECT_EQ(house_.stored(goes).state, JobState::kSucceeded);
+  EXPECT_EQ(house_.stored(model::JobId(4)).state, JobState::kCancelled) << "nobody waits for it";
+  EXPECT_EQ(house_.machine.held().size(), 2U);
+}
+
+TEST_F(AdmissionTest, WhatNobodyWasToldOfIsGivenBackAfterARestart) {
+  house_.machine.hold({.key = {model::JobId(9), 1, 0}, .holder = Holder::kProcess});
+  house_.kill();
+  house_.open();
+  house_.settle();
+  EXPECT_TRUE(house_.machine.held().empty());
+  EXPECT_EQ(house_.submit(100), model::JobId(10)) << "a number that was given is not given again";
+}
+
+// The store is that of a backup, and the process came after it.
+TEST_F(AdmissionTest, AProcessThatTheStoreDoesNotKnowAndThatUsesItsGpuBecomesAJob) {
+  const model::JobId job = admitted(ask(1500));
+  agent::HeldSlices unknown = house_.machine.held().front();
+  house_.machine.leave(key(job));
+  house_.settle();
+  house_.kill();
+  unknown.key = {model::JobId(9), 1, 0};
+  unknown.user = "bob";
+  unknown.name = "later";
+  house_.machine.hold(unknown);
+  house_.machine.in_use = true;
+  house_.open();
+  house_.settle();
+  const model::Job adopted = house_.stored(model::JobId(10));
+  EXPECT_EQ(adopted.state, JobState::kRunning);
+  EXPECT_EQ(adopted.owner, "bob");
+  EXPECT_EQ(house_.machine.held().front().key, key(model::JobId(10)));
+  const Answer given = answer(ask(1000));
+  ASSERT_TRUE(given && *given) << "what it holds counts";
+  EXPECT_TRUE(std::holds_alternative<NotNow>(**given));
+}
+
+TEST_F(AdmissionTest, SlicesFromBeforeEverybodyWasAJobBecomeJobs) {
+  const model::JobId job = admitted(ask(500));
+  agent::HeldSlices old = house_.machine.held().front();
+  house_.machine.leave(key(job));
+  house_.settle();
+  house_.kill();
+  old.key = {};
+  old.name = "notebook";
+  old.user = "bob";
+  house_.machine.hold(old);
+  house_.open();
+  house_.settle();
+  const model::Job adopted = house_.stored(model::JobId(2));
+  EXPECT_EQ(adopted.state, JobState::kRunning);
+  EXPECT_EQ(adopted.owner, "bob");
+  EXPECT_EQ(adopted.spec.name, "notebook");
+  EXPECT_EQ(house_.machine.held().front().key, key(model::JobId(2)));
+  const Answer given = answer(ask(2000));
+  ASSERT_TRUE(given && *given) << "what it holds counts";
+  EXPECT_TRUE(std::holds_alternative<NotNow>(**given));
+}
+
+TEST_F(AdmissionTest, ChangesAreBookedAndRefusedAsNewOnesWouldBe) {
+  const model::JobId job = admitted(ask(500));
+  admitted(ask(300));
+  const auto slices = [&](std::uint32_t share) {
+    const model::Slice now = house_.stored(job).members[0].slices[0];
+    return std::vector{
+        model::Slice::create(now.gpu(), portion(gib(80), Share(share)), Share(share), now.kind())
+            .value()};
+  };
+  EXPECT_TRUE(house_.dispatcher->resize(job, slices(700), "ada").has_value());
+  EXPECT_FALSE(house_.dispatcher->resize(job, slices(800), "ada").has_value());
+  house_.settle();
+  EXPECT_EQ(house_.stored(job).members[0].slices[0].share(), Share(700));
+}
+
+// Whoever asks, waits, gives up, ends, is deleted, while the daemon is killed in between: in the
+// end nobody holds anything, and nobody was given more than there is.
+TEST_F(AdmissionTest, AnyHistoryEndsWithNothingHeld) {
+  for (unsigned seed = 1; seed <= 30; ++seed) {
+    SCOPED_TRACE(seed);
+    House house;
+    std::minstd_rand random(seed);
+    const auto below = [&random](unsigned most) { return static_cast<unsigned>(random() % most); };
+    std::vector<std::shared_ptr<Admission>> asked;
+    for (int step = 0; step < 40; ++step) {
+      const std::vector<agent::HeldSlices> held = house.machine.held();
+      std::map<model::GpuUuid, std::uint32_t> shares;
+      for (const agent::HeldSlices& one : held) {
+        for (const model::Slice& slice : one.slices) {
+          shares[slice.gpu()] += slice.share().thousandths();
+        }
+      }
+      for (const auto& [gpu, share] : shares) EXPECT_LE(share, Share::kWhole);
+      switch (below(8)) {
+        case 0:
+        case 1:
+        case 2: {
+          NewJob wanted(jobs::testing::spec(100 * (1 + below(20))));
+          wanted.owner = below(2) == 0 ? "ada" : "bob";
+          wanted.spec.holder = below(3) == 0 ? Holder::kSlice : Holder::kProcess;
+          const auto admission = house.dispatcher->admit(wanted, {.pid = 7}, below(2) == 0);
+          if (admission) asked.push_back(*admission);
+          break;
+        }
+        case 3:
+          house.submit(100 * (1 + below(10)));
+          break;
+        case 4:
+          if (!asked.empty()) house.dispatcher->give_up(asked[below(asked.size())]);
+          break;
+        case 5:
+          if (!held.empty()) {
+            const agent::HeldSlices& one = held[below(held.size())];
+            if (one.holder == Holder::kMembers) {
+              if (house.runtime.lives(one.key)) house.runtime.end(one.key, 0);
+            } else if (below(2) == 0) {
+              house.machine.leave(one.key);
+            } else {
+              house.machine.leave_unseen(one.key);
+            }
+          }
+          break;
+        case 6:
+          if (!held.empty()) {
+            (void)house.dispatcher->cancel(held[below(held.size())].key.job, "root");
+          }
+          break;
+        default:
+          if (below(3) == 0) {
+            house.kill();
+            asked.clear();
+            house.open();
+          }
+      }
+      for (unsigned round = below(3); round > 0; --round) house.dispatcher->step();
+    }
+    for (const auto& admission : asked) house.dispatcher->give_up(admission);
+    for (int round = 0; round < 50; ++round) {
+      house.machine.reap();
+      for (const agent::HeldSlices& one : house.machine.held()) {
+        (void)house.dispatcher->cancel(one.key.job, "root");
+      }
+      house.clock.advance(std::chrono::seconds(60));
+      house.settle();
+    }
+    EXPECT_TRUE(house.machine.held().empty());
+    const auto left = *house.database->read(
+        [](store::Connection& connection) { return store::JobTable(connection).unfinished(); });
+    EXPECT_TRUE(left.empty()) << left.size() << ", first " << left.front().id.value() << " "
+                              << to_string(left.front().state);
+  }
+}
+
+}  // namespace
+}  // namespace divvy::control

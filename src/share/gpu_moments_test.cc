@@ -1,0 +1,223 @@
+// The schedule at the moments of change, and beside unlike programs: returns, arrivals, bursts,
+// pauses, launch-bound programs, wrong predictions, crowds.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "share/gpu_model.h"
+
+namespace divvy::share {
+namespace {
+
+constexpr std::uint64_t kMs = 1'000'000;
+constexpr std::uint64_t kSecond = 1'000'000'000;
+// One point of a hundred, in thousandths.
+constexpr double kPoint = 10;
+
+SliceTerms share(std::uint32_t thousandths) { return {.share = thousandths}; }
+SliceTerms cap(std::uint32_t thousandths) { return {.share = thousandths, .capped = true}; }
+SliceTerms latency(std::uint32_t thousandths) {
+  return {.share = thousandths, .tenant_class = TenantClass::kLatency};
+}
+
+const Program kSmallKernels{.kernel_ns = 10'000, .cpu_ns = 4'000};
+const Program kGraphs{.kernel_ns = 1'800'000, .cpu_ns = 10'000};
+
+// It worked for long, paused, and came back when another had begun in its pause.
+TEST(GpuSchedule, WhoReturnsHasItsHalfAtOnceHoweverLongItWorkedBefore) {
+  for (const std::uint64_t before : {100 * kMs, 20 * kSecond}) {
+    GpuModel gpu;
+    const auto a = gpu.add(kSmallKernels, share(500));
+    const auto x = gpu.add(kSmallKernels, share(500));
+    gpu.run(before);
+    gpu.pause(a);
+    gpu.pause(x);
+    gpu.run(kSecond);
+    gpu.kill(x);
+    const auto b = gpu.add(kSmallKernels, share(500));
+    gpu.run(kSecond);
+    gpu.resume(a);
+    gpu.tenants[a].longest_wait_ns = 0;
+    gpu.mark();
+    gpu.run(100 * kMs);
+    EXPECT_NEAR(gpu.share(a), 500, 12 * kPoint);
+    EXPECT_LE(gpu.tenants[a].longest_wait_ns, 2 * GpuSchedule::Tuning{}.request_ns + 4 * kMs);
+    gpu.mark();
+    gpu.run(kSecond);
+    EXPECT_NEAR(gpu.share(a), 500, kPoint);
+    EXPECT_NEAR(gpu.share(b), 500, kPoint);
+  }
+}
+
+TEST(GpuSchedule, AServerIsServedAtOnceWhileATrainingArrivesWithUnknownKernels) {
+  GpuModel alone;
+  const Program server{.kernel_ns = 1'600'000, .requests_per_s = 200};
+  alone.add(server, latency(400));
+  alone.run(10 * kSecond);
+  GpuModel gpu;
+  gpu.add(server, latency(400));
+  gpu.run(2 * kSecond);
+  // Its first kernels are long and nobody has measured them.
+  const auto training =
+      gpu.add({.kernel_ns = 400'000, .cpu_ns = 4'000, .predicted = 1, .unknown = 500}, share(600));
+  gpu.mark();
+  gpu.run(8 * kSecond);
+  EXPECT_GE(gpu.share(training), 600);
+  const auto& requests = gpu.tenants[0].answered;
+  std::uint64_t latest = 0;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    ASSERT_EQ(requests[i].due, alone.tenants[0].answered[i].due);
+    const std::uint64_t later = requests[i].took - alone.tenants[0].answered[i].took;
+    latest = std::max(latest, later);
+  }
+  // It waits for a batch and a hand-over at most once in a busy time, and may meet the next one.
+  EXPECT_LE(latest, 3 * kMs);
+}
+
+// A pause forgives nothing: what it was ahead of the others it still is when it returns.
+TEST(GpuSchedule, ATenantOfTheLatencyClassThatPausesOftenTakesNobodysShare) {
+  GpuModel gpu;
+  const auto a = gpu.add(kSmallKernels, share(200));
+  const auto b = gpu.add(kSmallKernels, share(200));
+  gpu.add({.kernel_ns = 60'000, .cpu_ns = 5'000, .kernels_per_sync = 100, .pause_ns = 200'000},
+          latency(540));
+  gpu.run(500 * kMs);
+  for (int window = 0; window < 5; ++window) {
+    gpu.mark();
+    gpu.run(kSecond);
+    EXPECT_GE(gpu.share(a), 200 - 2 * kPoint);
+    EXPECT_GE(gpu.share(b), 200 - 2 * kPoint);
+  }
+}
+
+TEST(GpuSchedule, ABurstOfTheLatencyClassFallsDueAsOthersRun) {
+  GpuModel gpu;
+  const auto server = gpu.add(kGraphs, latency(400));  // wants everything
+  const auto training = gpu.add(kSmallKernels, share(600));
+  const double burst = 0.4 * static_cast<double>(GpuSchedule::Tuning{}.burst_ns);
+  double most_ahead = 0;
+  double most_behind = 0;
+  for (int i = 0; i < 5'000; ++i) {
+    gpu.run(kMs);
+    most_ahead = std::max(most_ahead, -gpu.schedule.lag_ns(gpu.tenants[server].seat));
+    most_behind = std::max(most_behind, gpu.schedule.lag_ns(gpu.tenants[training].seat));
+  }
+  EXPECT_GE(most_ahead, 0.9 * burst);
+  EXPECT_LE(most_ahead, burst + 4 * kMs);
+  EXPECT_LE(most_behind, burst + 4 * kMs);
+}
+
+// A turn is kept for who pauses for a moment, at its own expense: otherwise what the other begins
+// in each of its pauses would take its share away.
+TEST(GpuSchedule, TenantsThatSynchronizeOftenKeepTheirShares) {
+  const Program often{
+      .kernel_ns = 60'000, .cpu_ns = 5'000, .kernels_per_sync = 80, .pause_ns = 100'000};
+  for (const std::uint32_t part : {100u, 300u, 500u, 700u}) {
+    GpuModel gpu;
+    gpu.add(often, share(1000 - part));
+    gpu.add(kSmallKernels, share(part));
+    gpu.run(kSecond);
+    gpu.mark();
+    gpu.run(5 * kSecond);
+    // Of its part of the time it pauses for a fiftieth.
+    EXPECT_GE(gpu.share(0), (1000 - part) * 0.97 - kPoint);
+    EXPECT_GE(gpu.share(1), part * 0.97 - kPoint);
+  }
+}
+
+TEST(GpuSchedule, ALaunchBoundTenantBesideLongKernelsRunsAsItWouldWithoutGates) {
+  const Program steps{.kernel_ns = 10'000, .cpu_ns = 45'000, .kernels_per_sync = 24};
+  const Program long_kernels{.kernel_ns = 4'500'000, .cpu_ns = 10'000};
+  double shares[2][2];
+  for (const bool gated : {false, true}) {
+    GpuModel gpu;
+    // Over MPS the schedule leaves batch-class tenants alone, which is what no gates look like.
+    const SliceTerms terms{.share = 500, .mps = !gated};
+    gpu.add(steps, terms);
+    gpu.add(long_kernels, terms);
+    gpu.run(2 * kSecond);
+    gpu.mark();
+    gpu.run(5 * kSecond);
+    for (const std::size_t i : {0, 1}) shares[gated ? 1 : 0][i] = gpu.share(i);
+  }
+  EXPECT_GE(shares[1][0], shares[0][0] * 0.99);
+  EXPECT_GE(shares[1][1], shares[0][1] * 0.99);
+}
+
+// A batch that its CPU fills slowly costs what its kernels cost.
+TEST(GpuSchedule, ACapDoesNotSlowDownWhoUsesLessOfTheGpu) {
+  const Program steps{.kernel_ns = 10'000, .cpu_ns = 45'000, .kernels_per_sync = 24};
+  GpuModel alone;
+  alone.add(steps, share(1000));
+  alone.run(kSecond);
+  alone.mark();
+  alone.run(5 * kSecond);
+  ASSERT_LT(alone.share(0), 250);
+  for (const std::uint32_t capped : {100u, 300u, 600u}) {
+    GpuModel gpu;
+    gpu.add(steps, cap(capped));
+    gpu.run(kSecond);
+    gpu.mark();
+    gpu.run(5 * kSecond);
+    if (capped == 100) {
+      EXPECT_NEAR(gpu.share(0), 100, kPoint);
+    } else {
+      EXPECT_GE(gpu.share(0), alone.share(0) * 0.97) << capped;
+    }
+  }
+}
+
+// What the shim predicts only says what a slowly filled batch costs at most; full ones are timed.
+TEST(GpuSchedule, SharesHoldWhereCostsArePredictedWrongly) {
+  for (const double predicted : {0.2, 0.5, 2.0, 5.0}) {
+    Program program = kSmallKernels;
+    program.predicted = predicted;
+    GpuModel gpu;
+    gpu.add(program, share(300));
+    gpu.add(kSmallKernels, share(700));
+    gpu.run(kSecond);
+    gpu.mark();
+    gpu.run(5 * kSecond);
+    EXPECT_NEAR(gpu.share(0), 300, 1.5 * kPoint) << predicted;
+    EXPECT_NEAR(gpu.share(1), 700, 1.5 * kPoint) << predicted;
+  }
+}
+
+class Crowd : public testing::TestWithParam<SliceTerms> {};
+
+TEST_P(Crowd, OfServersIsServedNearlyAsTheyCome) {
+  constexpr std::size_t kServers = 30;
+  constexpr std::uint64_t kRequestNs = 1'600'000;
+  GpuModel gpu;
+  for (std::size_t i = 0; i < kServers; ++i) {
+    gpu.add({.kernel_ns = kRequestNs, .requests_per_s = 14}, GetParam());
+  }
+  gpu.run(20 * kSecond);
+  std::vector<GpuModel::Request> all;
+  for (const auto& tenant : gpu.tenants) {
+    all.insert(all.end(), tenant.answered.begin(), tenant.answered.end());
+  }
+  std::ranges::sort(all, {}, &GpuModel::Request::due);
+  std::vector<std::uint64_t> took;
+  std::vector<std::uint64_t> in_order;
+  std::uint64_t free_at = 0;
+  for (const GpuModel::Request& request : all) {
+    // First come, first served, with a hand-over between each two.
+    free_at = std::max(free_at, request.due) + kRequestNs + gpu.switch_ns;
+    in_order.push_back(free_at - request.due);
+    took.push_back(request.took);
+  }
+  const auto at = [](std::vector<std::uint64_t>& values, double part) {
+    std::ranges::sort(values);
+    return static_cast<double>(
+        values[static_cast<std::size_t>(part * static_cast<double>(values.size() - 1))]);
+  };
+  EXPECT_LE(at(took, 0.5), 1.1 * at(in_order, 0.5));
+  EXPECT_LE(at(took, 0.99), 1.2 * at(in_order, 0.99));
+}
+
+INSTANTIATE_TEST_SUITE_P(Classes, Crowd, testing::Values(latency(33), share(33)));
+
+}  // namespace
+}  // namespace divvy::share

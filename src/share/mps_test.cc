@@ -1,0 +1,276 @@
+#include "share/mps.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include <condition_variable>
+#include <fstream>
+#include <mutex>
+#include <sstream>
+
+#include "base/log.h"
+#include "share/mps_mode.h"
+
+namespace divvy::share {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+// Stands for the driver's program: -f is the daemon, which listens at a named pipe; without it the
+// first line of standard input goes there.
+constexpr char kFakeControl[] = R"(#!/bin/sh
+control=$CUDA_MPS_PIPE_DIRECTORY/control
+if [ "$1" = -f ]; then
+  echo "start $CUDA_VISIBLE_DEVICES ${LD_PRELOAD:-clean}" >> "$FAKE_MPS/calls"
+  if [ -e "$FAKE_MPS/refuse" ]; then echo "GPU is in exclusive mode" >&2; exit 3; fi
+  if [ -e "$FAKE_MPS/silent" ]; then exec sleep 600; fi
+  mkfifo "$control"
+  echo $$ > "$control.pid"
+  while read line < "$control"; do
+    echo "$line" >> "$FAKE_MPS/calls"
+    [ -e "$FAKE_MPS/stubborn" ] || exit 0
+  done
+fi
+read line
+[ -e "$control.pid" ] || { echo "Cannot find MPS control daemon process"; exit 0; }
+case $line in quit*) echo "$line" > "$control" ;; esac
+)";
+
+class MpsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/divvy-mps-test-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    folder_ = name;
+    fs::create_directories(folder_ / "bin");
+    std::ofstream(program()) << kFakeControl;
+    fs::permissions(program(), fs::perms::owner_all);
+    setenv("FAKE_MPS", folder_.c_str(), 1);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  fs::path program() const { return folder_ / "bin" / "nvidia-cuda-mps-control"; }
+
+  Mps::Options options() {
+    Mps::Options options;
+    options.folder = folder_ / "mps";
+    options.control.program = program().string();
+    options.control.quit_timeout = std::chrono::milliseconds(0);
+    options.on_death = [this](const model::GpuUuid&, const Status& restarted) {
+      const std::lock_guard lock(mutex_);
+      deaths_.push_back(restarted);
+      changed_.notify_all();
+    };
+    return options;
+  }
+
+  std::string calls() const {
+    std::stringstream text;
+    text << std::ifstream(folder_ / "calls").rdbuf();
+    return text.str();
+  }
+  void mark(const char* name) const { std::ofstream{folder_ / name}; }
+
+  static pid_t daemon_pid(const MpsEndpoint& endpoint) {
+    pid_t pid = 0;
+    std::ifstream(endpoint.pipe_folder / "control.pid") >> pid;
+    return pid;
+  }
+
+  Status wait_for_death(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return deaths_.size() >= count; });
+    return deaths_[count - 1];
+  }
+
+  fs::path folder_;
+  const model::GpuUuid gpu_ = *model::GpuUuid::parse("GPU-9513f36a-dd67-9e52-1bc8-16a0c72ea49d");
+  const model::GpuUuid other_ = *model::GpuUuid::parse("GPU-01234567-89ab-cdef-0123-456789abcdef");
+  const std::string start_ = "start " + gpu_.str() + " clean\n";
+  LogCapture log_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Status> deaths_;
+};
+
+TEST_F(MpsTest, StartsOneDaemonForAGpuHoweverManyTenantsCome) {
+  Mps mps(options());
+  const auto first = mps.acquire(gpu_);
+  ASSERT_TRUE(first) << first.error().message;
+  const auto second = mps.acquire(gpu_);
+  ASSERT_TRUE(second);
+  EXPECT_EQ(first->pipe_folder, second->pipe_folder);
+  EXPECT_EQ(calls(), start_);
+  const auto another = mps.acquire(other_);
+  ASSERT_TRUE(another);
+  EXPECT_NE(another->pipe_folder, first->pipe_folder);
+  mps.release(gpu_);
+  mps.release(other_);
+  mps.settle();
+}
+
+TEST_F(MpsTest, QuitsTheDaemonAndCleansUpAfterTheLastTenant) {
+  Mps mps(options());
+  const auto endpoint = mps.acquire(gpu_);
+  ASSERT_TRUE(endpoint);
+  const pid_t pid = daemon_pid(*endpoint);
+  mps.release(gpu_);
+  mps.settle();
+  EXPECT_EQ(calls(), start_ + "quit\n");
+  EXPECT_NE(kill(pid, 0), 0);
+  EXPECT_TRUE(fs::is_empty(folder_ / "mps"));
+  ASSERT_TRUE(mps.acquire(gpu_));
+  EXPECT_EQ(calls(), start_ + "quit\n" + start_);
+  mps.release(gpu_);
+}
+
+TEST_F(MpsTest, KillsADaemonThatDoesNotQuit) {
+  mark("stubborn");
+  Mps mps(options());
+  const auto endpoint = mps.acquire(gpu_);
+  ASSERT_TRUE(endpoint);
+  const pid_t pid = daemon_pid(*endpoint);
+  mps.release(gpu_);
+  mps.settle();
+  EXPECT_NE(kill(pid, 0), 0);
+}
+
+TEST_F(MpsTest, SaysWhyADaemonDidNotStart) {
+  mark("refuse");
+  Mps mps(options());
+  const auto endpoint = mps.acquire(gpu_);
+  ASSERT_FALSE(endpoint);
+  EXPECT_EQ(endpoint.error().code, ErrorCode::kUnavailable);
+  EXPECT_THAT(endpoint.error().message, HasSubstr("status 3"));
+  EXPECT_THAT(endpoint.error().message, HasSubstr("GPU is in exclusive mode"));
+  EXPECT_TRUE(fs::is_empty(folder_ / "mps"));
+  fs::remove(folder_ / "refuse");
+  EXPECT_TRUE(mps.acquire(gpu_));
+  mps.release(gpu_);
+}
+
+TEST_F(MpsTest, GivesUpOnADaemonThatNeverAnswers) {
+  mark("silent");
+  Mps::Options impatient = options();
+  impatient.control.start_timeout = std::chrono::milliseconds(50);
+  Mps mps(std::move(impatient));
+  const auto endpoint = mps.acquire(gpu_);
+  ASSERT_FALSE(endpoint);
+  EXPECT_EQ(endpoint.error().code, ErrorCode::kTimeout);
+}
+
+TEST_F(MpsTest, SaysWhatToInstallWhereThereIsNoMps) {
+  Mps::Options absent = options();
+  absent.control.program = "no-such-mps-control";
+  Mps mps(std::move(absent));
+  const auto endpoint = mps.acquire(gpu_);
+  ASSERT_FALSE(endpoint);
+  EXPECT_EQ(endpoint.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(endpoint.error().message, HasSubstr("no-such-mps-control, which is not in PATH"));
+}
+
+TEST_F(MpsTest, StartsADaemonThatDiedAgain) {
+  Mps mps(options());
+  const auto endpoint = mps.acquire(gpu_);
+  ASSERT_TRUE(endpoint);
+  const pid_t pid = daemon_pid(*endpoint);
+  kill(pid, SIGKILL);
+  EXPECT_TRUE(wait_for_death(1));
+  EXPECT_NE(daemon_pid(*endpoint), pid);
+  EXPECT_EQ(calls(), start_ + start_);
+  mps.release(gpu_);
+}
+
+TEST_F(MpsTest, LeavesADaemonAloneThatDiesAgainAndAgainUntilTheNextTenant) {
+  Mps::Options few = options();
+  few.restarts_per_minute = 1;
+  Mps mps(std::move(few));
+  const auto endpoint = mps.acquire(gpu_);
+  ASSERT_TRUE(endpoint);
+  kill(daemon_pid(*endpoint), SIGKILL);
+  ASSERT_TRUE(wait_for_death(1));
+  kill(daemon_pid(*endpoint), SIGKILL);
+  const Status second = wait_for_death(2);
+  ASSERT_FALSE(second);
+  EXPECT_THAT(second.error().message, HasSubstr("died 2 times within a minute"));
+  EXPECT_TRUE(mps.acquire(gpu_));
+  EXPECT_EQ(calls(), start_ + start_ + start_);
+  mps.release(gpu_);
+}
+
+TEST_F(MpsTest, TheNextDivvydTakesOverADaemonInUse) {
+  pid_t pid = 0;
+  {
+    Mps mps(options());
+    const auto endpoint = mps.acquire(gpu_);
+    ASSERT_TRUE(endpoint);
+    pid = daemon_pid(*endpoint);
+  }
+  EXPECT_EQ(kill(pid, 0), 0);
+  Mps mps(options());
+  ASSERT_TRUE(mps.acquire(gpu_));
+  mps.stop_unused();
+  EXPECT_EQ(calls(), start_);
+  mps.release(gpu_);
+  mps.settle();
+  EXPECT_EQ(calls(), start_ + "quit\n");
+}
+
+TEST_F(MpsTest, TheNextDivvydQuitsADaemonThatNobodyUses) {
+  {
+    Mps mps(options());
+    ASSERT_TRUE(mps.acquire(gpu_));
+  }
+  Mps mps(options());
+  mps.stop_unused();
+  mps.settle();
+  EXPECT_EQ(calls(), start_ + "quit\n");
+  EXPECT_TRUE(fs::is_empty(folder_ / "mps"));
+}
+
+TEST_F(MpsTest, ATenantGetsItsPartOfTheThreadsAndOnlyOneGpu) {
+  const auto slice = [](const model::GpuUuid& gpu) {
+    return *model::Slice::create(gpu, gib(4), Share(300), model::ShareKind::kGuarantee);
+  };
+  Mps mps(options());
+  ledger::TenantRecord record;
+  record.mode = model::GpuMode::kMps;
+  record.slices = {slice(gpu_)};
+  const auto environment = prepare_mps(mps)(record);
+  ASSERT_TRUE(environment) << environment.error().message;
+  EXPECT_EQ(environment->at("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "30");
+  leave_mps(mps)(record);
+  mps.settle();
+  EXPECT_EQ(calls(), start_ + "quit\n");
+
+  record.slices.push_back(slice(other_));
+  const auto refused = prepare_mps(mps)(record);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("takes one GPU and 2 were asked for"));
+}
+
+TEST(MpsEnvironment, GivesEveryTenantAtLeastItsShareOfTheThreads) {
+  const MpsEndpoint endpoint{"/run/divvy/mps/x/pipe"};
+  const auto threads = [&](std::uint32_t thousandths) {
+    return mps_environment(endpoint, Share(thousandths), TenantClass::kBatch)
+        .at("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+  };
+  EXPECT_EQ(
+      mps_environment(endpoint, Share(300), TenantClass::kBatch).at("CUDA_MPS_PIPE_DIRECTORY"),
+      "/run/divvy/mps/x/pipe");
+  EXPECT_EQ(threads(300), "30");
+  EXPECT_EQ(threads(125), "13");
+  EXPECT_EQ(threads(1), "1");
+  EXPECT_EQ(threads(2500), "100");
+}
+
+TEST(MpsEnvironment, GivesTheLatencyClassAllThreadsBecauseItRunsAlone) {
+  const auto environment = mps_environment({"/x"}, Share(300), TenantClass::kLatency);
+  EXPECT_EQ(environment.at("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "100");
+}
+
+}  // namespace
+}  // namespace divvy::share
