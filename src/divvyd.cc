@@ -101,8 +101,8 @@ Status serve(config::LiveConfig& settings, sys::Background& background,
   members.podman = podman_settings_of(config);
   DIVVY_TRY(runtime, run::MachineRuntime::create(std::move(members), clock));
   DIVVY_TRY(local, agent::LocalAgent::create({.tenants = *tenants,
-                                              .care = *care,
                                               .runtime = *runtime,
+                                              .care = care.get(),
                                               .shim = installation() / "lib/divvy/libdivvy.so",
                                               .environment = driver_environment(),
                                               .podman = podman_settings_of(config),

@@ -129,7 +129,8 @@ void LocalAgent::tell(News news) {
 
 void LocalAgent::watch() {
   while (!stopping_) {
-    const auto event = parts_.care.events().when_after(events_told_);
+    const auto event =
+        parts_.care != nullptr ? parts_.care->events().when_after(events_told_) : nullptr;
     pollfd waits[] = {{bell_.get(), POLLIN, 0},
                       {parts_.runtime.watch_fd(), POLLIN, 0},
                       {event ? event->get() : -1, POLLIN, 0}};
@@ -146,7 +147,8 @@ void LocalAgent::watch() {
 }
 
 void LocalAgent::tell_events() {
-  for (const health::Event& event : parts_.care.events().since(events_told_)) {
+  if (parts_.care == nullptr) return;
+  for (const health::Event& event : parts_.care->events().since(events_told_)) {
     events_told_ = event.number;
     tell(event_of(event));
   }
@@ -339,6 +341,11 @@ Result<OutputSizes> LocalAgent::carry_out(const OutputSizesOrder& /*order*/) {
 
 // --- For people ---
 
+Status LocalAgent::check_watched() const {
+  if (parts_.care != nullptr) return {};
+  return err(ErrorCode::kUnsupported, "the health of the GPUs is not watched here");
+}
+
 Result<TenantView> LocalAgent::find_view(const std::string& tenant) const {
   DIVVY_TRY(id, parts_.tenants.find(tenant));
   auto view = parts_.tenants.get(id);
@@ -416,7 +423,8 @@ Result<Document> LocalAgent::carry_out(const ViewOrder& order) {
     case View::kSlices:
       return Document{json::serialize(tenant_documents(parts_.tenants, true))};
     case View::kGpus:
-      return Document{json::serialize(health_documents(parts_.tenants, parts_.care))};
+      DIVVY_CHECK_OK(check_watched());
+      return Document{json::serialize(health_documents(parts_.tenants, *parts_.care))};
     case View::kTenant:
     case View::kGrant:
     case View::kSlice:
@@ -462,11 +470,12 @@ Result<Done> LocalAgent::carry_out(const GiveBackOrder& order) {
 }
 
 Result<Done> LocalAgent::carry_out(const CordonOrder& order) {
+  DIVVY_CHECK_OK(check_watched());
   DIVVY_TRY(uuid, parts_.tenants.slices().find_by_text(order.gpu));
-  if (!order.cordoned) return done(parts_.care.uncordon(uuid));
+  if (!order.cordoned) return done(parts_.care->uncordon(uuid));
   std::optional<Duration> end_after;
   if (order.end_after_seconds) end_after = std::chrono::seconds(*order.end_after_seconds);
-  return done(parts_.care.cordon(uuid, order.reason, order.drain, end_after));
+  return done(parts_.care->cordon(uuid, order.reason, order.drain, end_after));
 }
 
 Result<UniqueFd> LocalAgent::open_stream(const StreamOrder& /*order*/) {

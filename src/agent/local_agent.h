@@ -25,8 +25,8 @@ class LocalAgent final : public Agent {
  public:
   struct Parts {
     Tenants& tenants;
-    GpuCare& care;
     run::MachineRuntime& runtime;
+    GpuCare* care = nullptr;  // null: nobody watches the health of its GPUs
     std::filesystem::path shim;  // libdivvy.so, preloaded into processes
     // What members need besides: where the simulated driver is, with simulated GPUs.
     Environment environment = {};
@@ -71,6 +71,7 @@ class LocalAgent final : public Agent {
   [[nodiscard]] Result<Done> carry_out(const CordonOrder& order);
 
   [[nodiscard]] MachineState state() const;
+  [[nodiscard]] Status check_watched() const;
   [[nodiscard]] std::vector<HeldSlices> held() const;
   [[nodiscard]] std::optional<ledger::TenantRecord> find_record(const model::MemberKey& key) const;
   [[nodiscard]] Result<TenantView> find_view(const std::string& tenant) const;

@@ -87,12 +87,16 @@ void Dispatcher::tell(Admission& admission, Result<AdmissionAnswer> answer) {
   (void)!::write(admission.ready_.get(), &one, sizeof one);
 }
 
+bool Dispatcher::may_be_refused(model::JobId id) const {
+  const auto found = admissions_.find(id);
+  if (found == admissions_.end() || !found->second->fresh_ || found->second->waits_) return false;
+  const model::Job* const job = queue_->find(id);
+  return job != nullptr && job->state == model::JobState::kQueued;
+}
+
 bool Dispatcher::refusals_due() const {
   return std::ranges::any_of(admissions_, [this](const auto& item) {
-    const Admission& admission = *item.second;
-    const model::Job* const job = queue_->find(item.first);
-    return admission.fresh_ && admission.reap_ == Admission::Reap::kNone && !admission.waits_ &&
-           job != nullptr && job->state == model::JobState::kQueued;
+    return item.second->reap_ == Admission::Reap::kNone && may_be_refused(item.first);
   });
 }
 
@@ -123,11 +127,8 @@ void Dispatcher::refuse_fresh(WallTime now) {
   for (auto it = admissions_.begin(); it != admissions_.end();) {
     Admission& admission = *it->second;
     const model::JobId id = it->first;
-    const model::Job* const job = queue_->find(id);
-    const bool stands = !admission.waits_ && job != nullptr &&
-                        job->state == model::JobState::kQueued;
-    if (!admission.fresh_ || !stands || admission.reap_ != Admission::Reap::kDone) {
-      if (!stands) admission.fresh_ = false;
+    if (!may_be_refused(id) || admission.reap_ != Admission::Reap::kDone) {
+      if (!may_be_refused(id)) admission.fresh_ = false;
       ++it;
       continue;
     }

@@ -424,9 +424,17 @@ void Dispatcher::tell_released() {
 
 bool Dispatcher::write(std::unique_lock<std::mutex>& lock) {
   for (const model::JobId job : queue_->take_changes()) unwritten_.insert(job);
+  // Who will be refused leaves no trace.
+  std::set<model::JobId> held_back;
+  for (const model::JobId id : unwritten_) {
+    if (may_be_refused(id)) held_back.insert(id);
+  }
+  for (const model::JobId id : held_back) unwritten_.erase(id);
+  const auto put_back = [&] { unwritten_.merge(held_back); };
   if (unwritten_.empty() && unbooked_.empty() && untold_events_.empty()) {
     changes_written_ = changes_;
     written_.notify_all();
+    put_back();
     return true;
   }
   std::vector<model::Job> written;
@@ -445,6 +453,7 @@ bool Dispatcher::write(std::unique_lock<std::mutex>& lock) {
   const std::vector<store::EventRow> happened = std::exchange(untold_events_, {});
   const std::uint64_t upto = changes_;
   in_writing_ = std::exchange(unwritten_, {});
+  put_back();
   lock.unlock();
   const Status committed = parts_.database.commit([&](store::Connection& connection) -> Status {
     store::JobTable table(connection);

@@ -157,6 +157,8 @@ class Dispatcher {
   void withdraw(model::JobId id);
   static void tell(Admission& admission, Result<AdmissionAnswer> answer);
   [[nodiscard]] bool refusals_due() const;
+  // It does not wait, and whether it fits is not known yet.
+  [[nodiscard]] bool may_be_refused(model::JobId id) const;
   void refuse_fresh(WallTime now);
   void reap();
   void grant_admitted();

@@ -7,7 +7,7 @@
 #include "inject/elf_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto library = divvy::read_shared_library(
+  const auto library = divvy::inject::read_shared_library(
       [data, size](std::uint64_t offset, std::span<std::byte> into) {
         if (offset > size || size - offset < into.size()) return false;
         if (!into.empty()) std::memcpy(into.data(), data + offset, into.size());

@@ -6,7 +6,7 @@
 #include "inject/ldcache.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto libraries = divvy::parse_ldcache({reinterpret_cast<const char*>(data), size});
+  const auto libraries = divvy::inject::parse_ldcache({reinterpret_cast<const char*>(data), size});
   if (!libraries) return 0;
   DIVVY_CHECK(libraries->size() <= size);
   for (const auto& library : *libraries) {

@@ -20,7 +20,8 @@
 #include <utility>
 
 #include "abi/nvml.h"
-#include "api/node_routes.h"
+#include "agent/agents.h"
+#include "agent/local_agent.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "driver.h"
@@ -180,13 +181,18 @@ struct ClockedHouse::Parts {
                                           .containers = nullptr}));
     QueueSettings settings;
     settings.state = state;
-    queue = must(QueueHouse::create(*tenants, clock, std::move(settings)));
-    routes =
-        std::make_unique<api::NodeRoutes>(*tenants, queue->dispatcher(), queue->people(), "test");
+    run::MachineRuntime::Options members;
+    members.members = state / "members";
+    runtime = must(run::MachineRuntime::create(std::move(members), clock));
+    local = must(agent::LocalAgent::create({.tenants = *tenants, .runtime = *runtime}));
+    agents.emplace(std::vector<agent::Agent*>{local.get()});
+    queue = must(QueueHouse::create(
+        *agents, [this](const auto& key) { return runtime->folder_of(key); }, clock,
+        std::move(settings)));
     net::HttpServerOptions options;
     options.socket = net::api_socket(run);
     server = must(net::HttpServer::create(options, [this](const auto& request, const auto& caller) {
-      return routes->handle(request, caller);
+      return queue->handle(request, caller);
     }));
   }
 
@@ -198,8 +204,10 @@ struct ClockedHouse::Parts {
   std::unique_ptr<sys::Disk> disk;
   std::unique_ptr<ledger::Ledger> ledger;
   std::unique_ptr<agent::Tenants> tenants;
+  std::unique_ptr<run::MachineRuntime> runtime;
+  std::unique_ptr<agent::LocalAgent> local;
+  std::optional<agent::Agents> agents;
   std::unique_ptr<QueueHouse> queue;
-  std::unique_ptr<api::NodeRoutes> routes;
   std::unique_ptr<net::HttpServer> server;
   std::map<std::size_t, std::optional<Watcher>> watchers;  // by the place of its process
 };
