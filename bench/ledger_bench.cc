@@ -11,7 +11,9 @@
 namespace {
 
 using namespace divvy;
-using namespace divvy::node;
+using namespace divvy::ledger;
+using divvy::sys::Disk;
+using divvy::sys::open_disk;
 
 class Folder {
  public:

@@ -46,6 +46,8 @@ struct Typed {
   bool check = false;
   bool print = false;
   bool print_page = false;
+  bool agent = false;
+  bool separate_agent = false;
   fs::path restore;
 };
 
@@ -126,6 +128,11 @@ void describe(CLI::App& app, Typed& typed) {
   app.add_flag("--background", typed.background,
                "Go on in the background once ready; the log is divvyd.log in the state folder");
   app.add_flag("--foreground", typed.foreground, "Stay and log to standard error (the default)");
+  CLI::Option* const separate =
+      app.add_flag("--separate-agent", typed.separate_agent,
+                   "Have the GPUs looked after by a process of its own, which goes on when this one "
+                   "is killed or replaced; SIGTERM ends both");
+  app.add_flag("--agent", typed.agent, "Be that process")->excludes(separate);
   app.add_option("--restore", typed.restore,
                  "Make the store what it was in this backup and end; jobs run on meanwhile")
       ->type_name("FILE");
@@ -177,8 +184,17 @@ std::variant<DaemonOptions, int> parse_daemon_options(int argc, char** argv) {
     std::cout << config::write_config(settings->now());
     return 0;
   }
-  return DaemonOptions{*std::move(settings), typed.background && !typed.foreground,
-                       typed.restore.empty() ? fs::path() : fs::absolute(typed.restore)};
+  DaemonOptions options{.settings = *std::move(settings)};
+  options.background = typed.background && !typed.foreground;
+  if (typed.agent) options.part = DaemonPart::kAgent;
+  if (typed.separate_agent) options.part = DaemonPart::kControl;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    // The agent is started by us, and so in the background already.
+    if (word != "--separate-agent" && word != "--background") options.arguments.push_back(word);
+  }
+  if (!typed.restore.empty()) options.restore = fs::absolute(typed.restore);
+  return options;
 }
 
 }  // namespace divvy

@@ -2,16 +2,27 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <variant>
+#include <vector>
 
 #include "config/live_config.h"
 
 namespace divvy {
 
+// Which part of the daemon this process is.
+enum class DaemonPart {
+  kBoth,     // the machine and its control side
+  kAgent,    // the machine, for a control side in another process
+  kControl,  // the control side, whose agent is another process
+};
+
 struct DaemonOptions {
   config::LiveConfig settings;
   bool background = false;
-  std::filesystem::path restore;  // A backup: put the store back to it and end
+  DaemonPart part = DaemonPart::kBoth;
+  std::vector<std::string> arguments = {};  // as they were typed, for the agent
+  std::filesystem::path restore = {};  // A backup: put the store back to it and end
 };
 
 // The options to serve with, or the exit status where the command line was about something else or

@@ -3,47 +3,32 @@
 #include <signal.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
+#include "agent/agent_server.h"
 #include "agent/agents.h"
-#include "agent/local_agent.h"
+#include "agent_process.h"
 #include "api/metrics.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "child_modes.h"
-#include "container_parts.h"
 #include "daemon_loop.h"
 #include "daemon_options.h"
 #include "daemon_settings.h"
-#include "driver.h"
+#include "machine_parts.h"
 #include "net/http.h"
 #include "net/local_paths.h"
-#include "share/arbiter.h"
-#include "agent/gpu_care.h"
-#include "sys/daemon.h"
-#include "nvml/inventory.h"
-#include "share/keeper.h"
-#include "ledger/ledger.h"
-#include "share/mps_mode.h"
-#include "sys/privileges.h"
-#include "run/machine_runtime.h"
-#include "sys/supervisor.h"
-#include "agent/tenants.h"
 #include "queue_parts.h"
+#include "sys/daemon.h"
+#include "sys/supervisor.h"
 
 namespace {
 
 namespace fs = std::filesystem;
 using namespace divvy;
-
-void on_mps_death(const model::GpuUuid& gpu, const Status& restarted) {
-  if (restarted) {
-    log_warning("MPS daemon died and was started again", {{"gpu", gpu}});
-  } else {
-    log_error("MPS daemon died", {{"gpu", gpu}, {"reason", restarted.error().message}});
-  }
-}
 
 void apply_settings(config::LiveConfig& settings, QueueHouse& queue) {
   settings.on_change([&queue](const config::DaemonConfig& now) {
@@ -57,109 +42,108 @@ void apply_settings(config::LiveConfig& settings, QueueHouse& queue) {
   });
 }
 
-// Everything between "the lock is ours" and the signal to end.
-Status serve(config::LiveConfig& settings, sys::Background& background,
-             const sys::Supervisor& supervisor, const sigset_t& signals) {
-  const config::DaemonConfig& config = settings.now();
-  const fs::path run = config.folders.run;
-  // Before any thread: it is a fork of this process.
-  DIVVY_TRY(keeper, share::Keeper::create());
-  DIVVY_TRY(library, open_driver());
-  // After the driver, which may load its module at the first call, and before any thread, because
-  // each has privileges of its own.
-  if (config.privileges.drop) DIVVY_CHECK_OK(sys::drop_privileges(config.privileges.keep));
-  DIVVY_TRY(inventory, nvml::take_inventory(*library));
-  const auto disk = sys::open_disk(config.folders.state);
-  DIVVY_TRY(ledger, ledger::Ledger::open(*disk, sys::boot_id()));
-  SystemClock clock;
-  share::Arbiter arbiter(clock);
-  share::Mps mps({.folder = run / "mps", .control = {}, .on_death = on_mps_death});
-  const auto containers = config.cdi.enabled
-                              ? make_container_devices(inventory, container_settings_of(config))
-                              : nullptr;
-  DIVVY_TRY(tenants, agent::Tenants::create({.library = *library,
-                                            .node = std::move(inventory),
-                                            .arbiter = arbiter,
-                                            .keeper = keeper,
-                                            .clock = clock,
-                                            .run_folder = run,
-                                            .ledger = *ledger,
-                                            .prepare_mps = share::prepare_mps(mps),
-                                            .leave_mps = share::leave_mps(mps),
-                                            .containers = containers.get(),
-                                            .environment = simulation_environment()}));
-  mps.stop_unused();
-  DIVVY_TRY(care, agent::GpuCare::create({.settings = health_settings_of(config),
-                                         .tenants = *tenants,
-                                         .clock = clock,
-                                         .cordons = ledger->cordons(),
-                                         .keep_cordon = [&ledger](const auto& gpu, auto cordon) {
-                                           return ledger->set_cordon(gpu, std::move(cordon));
-                                         }}));
-  run::MachineRuntime::Options members;
-  members.members = config.folders.state / "members";
-  members.podman = podman_settings_of(config);
-  DIVVY_TRY(runtime, run::MachineRuntime::create(std::move(members), clock));
-  DIVVY_TRY(local, agent::LocalAgent::create({.tenants = *tenants,
-                                              .runtime = *runtime,
-                                              .care = care.get(),
-                                              .shim = installation() / "lib/divvy/libdivvy.so",
-                                              .environment = driver_environment(),
-                                              .podman = podman_settings_of(config),
-                                              .keeps_privileges = !config.privileges.drop,
-                                              .version = DIVVY_VERSION}));
-  const agent::Agents agents({local.get()});
-  DIVVY_TRY(queue, QueueHouse::create(
-                       agents, [&runtime](const auto& key) { return runtime->folder_of(key); },
-                       clock, queue_settings_of(config)));
-  DIVVY_TRY(metrics_options, metrics_options_of(config));
-  const api::MetricsRoutes metrics({.tenants = *tenants,
-                                    .arbiter = arbiter,
-                                    .samples = care->samples(),
-                                    .clock = clock,
-                                    .version = DIVVY_VERSION,
-                                    .health = [&care] { return care->all(); },
-                                    .ledger_writes = [&ledger] { return ledger->writes(); },
-                                    .ledger_writable =
-                                        [&ledger] {
-                                          const auto trouble = ledger->trouble();
-                                          return trouble ? Status(err(*trouble)) : Status();
-                                        },
-                                    .waiting = [&queue] { return queue->dispatcher().waiting(); },
-                                    .queue = [&queue] { return queue->load(); },
-                                    .passes = [&queue] { return queue->passes(); }},
-                                   metrics_options);
-  const auto metrics_server = api::serve_metrics(metrics, metrics_options);
-  queue->dispatcher().set_default_mode(default_mode(config));
-  net::HttpServerOptions server_options;
-  server_options.socket = net::api_socket(run);
+net::HttpServerOptions socket_options(const config::DaemonConfig& config) {
+  net::HttpServerOptions options;
+  options.socket = net::api_socket(config.folders.run);
   // A team and its scripts at once; a thread that waits costs little.
-  server_options.max_connections = 512;
-  server_options.max_per_caller = 128;
-  server_options.max_for_operators = 64;
-  server_options.mode = config.socket.group.empty() ? config.socket.mode : 0600;
-  DIVVY_TRY(server,
-            net::HttpServer::create(server_options, [&](const auto& sent, const auto& caller) {
+  options.max_connections = 512;
+  options.max_per_caller = 128;
+  options.max_for_operators = 64;
+  options.mode = config.socket.group.empty() ? config.socket.mode : 0600;
+  return options;
+}
+
+struct Started {
+  config::LiveConfig& settings;
+  sys::Background& background;
+  const sys::Supervisor& supervisor;
+  const sigset_t& signals;
+  std::vector<std::string> arguments;  // of this process
+};
+
+// `divvyd --agent`: the machine alone, for a control side in another process.
+Status serve_agent(const Started& started) {
+  const config::DaemonConfig& config = started.settings.now();
+  SystemClock clock;
+  DIVVY_TRY(machine, MachineSide::create(config, clock));
+  DIVVY_TRY(server, agent::AgentServer::create(machine->agent(), agent_socket(config.folders.run),
+                                               DIVVY_VERSION));
+  DIVVY_TRY(metrics_options, metrics_options_of(config));
+  const api::MetricsRoutes metrics(machine->metrics(), metrics_options);
+  const auto metrics_server = api::serve_metrics(metrics, metrics_options);
+  log_info("agent is ready", {{"gpus", machine->node().gpus().size()},
+                              {"simulated", machine->node().simulated()}});
+  started.background.tell({}, 0);
+  const int signal = run_daemon_loop(
+      started.signals, started.supervisor, started.settings,
+      {.status = [&machine] { return fmt::format("{} tenants.", machine->tenants()); },
+       .reload = [] {},
+       .upkeep = [] {}});
+  log_info("agent ends", {{"signal", signal}});
+  return {};
+}
+
+// The control side, until the signal to end.
+Status serve_control(const Started& started, const agent::Agents& agents,
+                     QueueHouse::FolderOf folder_of, Clock& clock, MachineSide* machine) {
+  const config::DaemonConfig& config = started.settings.now();
+  DIVVY_TRY(queue, QueueHouse::create(agents, std::move(folder_of), clock,
+                                      queue_settings_of(config)));
+  std::unique_ptr<net::HttpServer> metrics_server;
+  std::optional<api::MetricsRoutes> metrics;
+  if (machine != nullptr) {
+    DIVVY_TRY(metrics_options, metrics_options_of(config));
+    api::MetricsSources sources = machine->metrics();
+    sources.waiting = [&queue] { return queue->dispatcher().waiting(); };
+    sources.queue = [&queue] { return queue->load(); };
+    sources.passes = [&queue] { return queue->passes(); };
+    metrics.emplace(std::move(sources), metrics_options);
+    metrics_server = api::serve_metrics(*metrics, metrics_options);
+  }
+  queue->dispatcher().set_default_mode(default_mode(config));
+  const net::HttpServerOptions options = socket_options(config);
+  DIVVY_TRY(server, net::HttpServer::create(options, [&](const auto& sent, const auto& caller) {
               return queue->handle(sent, caller);
             }));
-  DIVVY_CHECK_OK(sys::give_socket(server_options.socket, config.socket.mode, config.socket.group));
-  apply_settings(settings, *queue);
+  DIVVY_CHECK_OK(sys::give_socket(options.socket, config.socket.mode, config.socket.group));
+  apply_settings(started.settings, *queue);
   log_info("divvyd is ready", {{"version", DIVVY_VERSION},
-                               {"run", run.string()},
-                               {"gpus", tenants->node().gpus().size()},
-                               {"simulated", tenants->node().simulated()}});
-  background.tell({}, 0);
+                               {"run", config.folders.run.string()},
+                               {"node", agents.here().node()},
+                               {"separate_agent", machine == nullptr}});
+  started.background.tell({}, 0);
   const int signal = run_daemon_loop(
-      signals, supervisor, settings,
+      started.signals, started.supervisor, started.settings,
       {.status =
-           [&tenants, &queue] {
-             return fmt::format("{} GPUs, {} tenants, {} waiting.", tenants->node().gpus().size(),
-                                tenants->all().size(), queue->dispatcher().waiting());
-           },
+           [&queue] { return fmt::format("{} jobs wait.", queue->dispatcher().waiting()); },
        .reload = [&queue] { queue->renew_certificate(); },
        .upkeep = [&queue] { queue->tidy(); }});
   log_info("divvyd ends", {{"signal", signal}});
   return {};
+}
+
+Status serve_machine(const Started& started) {
+  SystemClock clock;
+  DIVVY_TRY(machine, MachineSide::create(started.settings.now(), clock));
+  const agent::Agents agents({&machine->agent()});
+  return serve_control(
+      started, agents, [&machine](const auto& key) { return machine->runtime().folder_of(key); },
+      clock, machine.get());
+}
+
+Status serve_with_separate_agent(const Started& started) {
+  const config::DaemonConfig& config = started.settings.now();
+  SystemClock clock;
+  DIVVY_TRY(remote, find_agent(config.folders.run, started.arguments));
+  const agent::Agents agents({remote.get()});
+  const Status served = serve_control(
+      started, agents,
+      [members = config.folders.state / "members"](const auto& key) {
+        return members / to_string(key);
+      },
+      clock, nullptr);
+  end_agent(config.folders.run);
+  return served;
 }
 
 int run_daemon(DaemonOptions options) {
@@ -179,9 +163,12 @@ int run_daemon(DaemonOptions options) {
     if (!entered) return fail(entered.error());
     background = *std::move(entered);
   }
-  const auto lock = sys::lock_run_folder(folders.run);
+  // The control side has the run folder's lock, the machine's side that of the ledger.
+  Result<UniqueFd> lock = UniqueFd();
+  if (options.part != DaemonPart::kAgent) lock = sys::lock_run_folder(folders.run);
   if (!lock) return fail(lock.error());
-  const auto ledger_lock = sys::lock_state_folder(folders.state);
+  Result<UniqueFd> ledger_lock = UniqueFd();
+  if (options.part != DaemonPart::kControl) ledger_lock = sys::lock_state_folder(folders.state);
   if (!ledger_lock) return fail(ledger_lock.error());
 
   if (!options.restore.empty()) {
@@ -194,7 +181,10 @@ int run_daemon(DaemonOptions options) {
   ::signal(SIGPIPE, SIG_IGN);
   sys::raise_descriptor_limit();
   sys::share_one_heap();
-  const Status served = serve(options.settings, background, supervisor, signals);
+  const Started started{options.settings, background, supervisor, signals, options.arguments};
+  const Status served = options.part == DaemonPart::kAgent     ? serve_agent(started)
+                        : options.part == DaemonPart::kControl ? serve_with_separate_agent(started)
+                                                               : serve_machine(started);
   return served ? 0 : fail(served.error());
 }
 

@@ -106,6 +106,29 @@ Outcome Program::finish() {
           read(output_.string() + ".out"), read(output_.string() + ".err")};
 }
 
+bool has_separate_agent() { return ::getenv("DIVVY_TEST_SEPARATE_AGENT") != nullptr; }
+
+namespace {
+
+// Whoever holds this lock.
+void end_by_lock(const fs::path& file) {
+  std::ifstream lock(file);
+  pid_t pid = 0;
+  if (!(lock >> pid) || pid <= 0 || pid == ::getpid()) return;
+  const auto is_daemon = [pid] {
+    return read(fmt::format("/proc/{}/cmdline", pid)).find("divvyd") != std::string::npos;
+  };
+  // The number may be another's by now.
+  if (!is_daemon()) return;
+  ::kill(pid, SIGTERM);
+  eventually([pid, &is_daemon] {
+    return !is_daemon() ||
+           read(fmt::format("/proc/{}/stat", pid)).find(") Z") != std::string::npos;
+  });
+}
+
+}  // namespace
+
 void Machine::SetUp() {
   std::string pattern = (fs::temp_directory_path() / "divvyd-XXXXXX").string();
   ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
@@ -117,16 +140,10 @@ void Machine::SetUp() {
 
 void Machine::TearDown() {
   // One that `divvy run` started is not our child, but its lock says who it is.
-  std::ifstream lock(folder_ / "run/divvyd.lock");
-  pid_t pid = 0;
-  if (daemon_.pid() <= 0 && lock >> pid && pid > 0) {
-    ::kill(pid, SIGTERM);
-    eventually([pid] {
-      return ::kill(pid, 0) != 0 ||
-             read(fmt::format("/proc/{}/stat", pid)).find(") Z") != std::string::npos;
-    });
-  }
+  if (daemon_.pid() <= 0) end_by_lock(folder_ / "run/divvyd.lock");
   daemon_ = Program();
+  // Nor is an agent of its own.
+  end_by_lock(folder_ / "run/state/ledger.lock");
   if (HasFailure()) {
     for (const auto& entry : fs::directory_iterator(folder_)) {
       if (entry.path().extension() == ".err")
@@ -143,6 +160,7 @@ void Machine::TearDown() {
 
 void Machine::start_daemon(const std::vector<std::string>& options) {
   std::vector<std::string> command = {DIVVYD_PROGRAM};
+  if (has_separate_agent()) command.emplace_back("--separate-agent");
   command.insert(command.end(), options.begin(), options.end());
   start_daemon_as(command);
 }

@@ -54,6 +54,9 @@ struct Answer {
   boost::json::object body;
 };
 
+// The whole test runs with the agent in a process of its own.
+[[nodiscard]] bool has_separate_agent();
+
 class Machine : public ::testing::Test {
  protected:
   void SetUp() override;

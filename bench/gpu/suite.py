@@ -22,7 +22,8 @@ from limits import Limits
 CLASSIC = ("shim", "caps", "pair", "latency", "four", "launchbound", "memory", "families",
            "nanoseconds", "mpsgates")
 CASES = CLASSIC + light.CASES + torch_cases.CASES
-GROUPS = {"all": CASES, "classic": CLASSIC, "light": light.CASES, "torch": torch_cases.CASES}
+GROUPS = {"all": CASES, "classic": CLASSIC, "light": light.CASES, "torch": torch_cases.CASES,
+          "proof": ("proof",)}
 FOUR = ("0.1", "0.2", "0.3", "0.4")
 
 

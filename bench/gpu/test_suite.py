@@ -139,6 +139,25 @@ class Bench(unittest.TestCase):
                          calls.count("timeslice --set-timeslice=0"))
         self.assertIn("## Every window", (self.out / "table.md").read_text())
 
+    def test_the_proof_is_one_run_with_every_case(self):
+        done, results = self.bench("--cases", "proof", "--window", "0.1")
+        self.assertEqual(results["failures"], [], done.stdout + done.stderr)
+        self.assertEqual(len(results["kinds"]), 15)
+        self.assertEqual(set(results["unlike"]["launchbound + long 50/50"]), {"native", "divvy"})
+        self.assertEqual(set(results["density"]["30 instants"]), {"native", "fcfs"})
+        self.assertIn("divvy", results["density"]["12 spread, latency class"])
+        self.assertEqual(len(results["steady"]["server + training"]["divvy"]["windows"]), 5)
+        self.assertEqual(set(results["arrive"]), {"alone", "process starts", "idle one starts"})
+        self.assertEqual(set(results["returns"]), {"after contention", "random pauses"})
+        self.assertEqual(set(results["steps"][1].values()) & {"density"}, {"density"})
+
+    def test_what_was_measured_until_the_stop_is_kept(self):
+        done, results = self.bench("--cases", "steady", "--only", "server", "--ways", "native",
+                                   "--window", "2", "--stop", "2")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(results["failures"][-1]["error"], "interrupted")
+        self.assertIn("plain", results["loads_alone"])
+
     def test_every_torch_case_is_measured(self):
         done, results = self.bench("--cases", "torch", "--window", "0.3")
         self.assertEqual(results["failures"], [], done.stdout + done.stderr)

@@ -317,18 +317,14 @@ constexpr std::array<std::string_view, std::variant_size_v<News>> kNews = {
 
 // --- Writing ---
 
-class Writer;
+template <typename Tag, typename Rep>
+json::value to_value(StrongId<Tag, Rep> id);
+template <typename T>
+json::value to_value(const std::optional<T>& value);
+template <typename T>
+json::value to_value(const std::vector<T>& values);
 template <typename T>
 json::value to_value(const T& value);
-
-class Writer {
- public:
-  template <typename T>
-  void operator()(std::string_view name, const T& field) {
-    object[name] = to_value(field);
-  }
-  json::object object;
-};
 
 json::value to_value(const std::string& text) { return json::value(text); }
 json::value to_value(const model::MemberKey& key) { return json::value(to_string(key)); }
@@ -361,6 +357,15 @@ json::value to_value(const std::map<model::MemberKey, Bytes>& sizes) {
   for (const auto& [key, size] : sizes) object[to_string(key)] = size.count();
   return object;
 }
+class Writer {
+ public:
+  template <typename T>
+  void operator()(std::string_view name, const T& field) {
+    object[name] = to_value(field);
+  }
+  json::object object;
+};
+
 template <typename Tag, typename Rep>
 json::value to_value(StrongId<Tag, Rep> id) {
   return id.value();

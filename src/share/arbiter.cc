@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -30,7 +31,26 @@ std::uint64_t ns_of(TimePoint time) {
 
 // What is kept of a lane from one look to the next.
 struct LaneMemory {
+  struct Begun {
+    std::uint32_t batch = 0;
+    std::uint64_t cost_ns = 0;
+  };
   std::uint64_t cost_ns = 0;
+  std::array<Begun, 8> begun{};  // Lane::begun_cost_ns of the last batches, as far as seen
+
+  void note(std::uint32_t batch, std::uint64_t begun_cost_ns) {
+    begun[batch % begun.size()] = {batch, begun_cost_ns};
+  }
+  // Predicted cost of a batch; 0: not known. `last`: the last one that was begun, which stands at
+  // `cost` now.
+  [[nodiscard]] std::uint64_t cost_of(std::uint32_t batch, std::uint32_t last,
+                                      std::uint64_t cost) const {
+    const Begun& own = begun[batch % begun.size()];
+    const Begun& next = begun[(batch + 1) % begun.size()];
+    if (own.batch != batch || (batch != last && next.batch != batch + 1)) return 0;
+    const std::uint64_t end = batch == last ? cost : next.cost_ns;
+    return end > own.cost_ns ? std::min(end - own.cost_ns, kMostAddedNs) : 0;
+  }
 };
 
 // Takes in one lane. The page is the tenant's: whatever it holds, the worst is a wrong wish of that
@@ -45,6 +65,7 @@ bool look_at(const wire::Lane& lane, LaneMemory& memory, GpuSchedule::Seen& seen
   const std::uint32_t inserted = lane.inserted.load(std::memory_order_acquire);
   const std::uint64_t begun_cost = lane.begun_cost_ns.load(std::memory_order_relaxed);
   const std::uint64_t cost = lane.cost_ns.load(std::memory_order_relaxed);
+  if (lane.inserted.load(std::memory_order_acquire) == inserted) memory.note(inserted, begun_cost);
   seen.finished += done;
   // A lane that was made anew counts from the beginning.
   const std::uint64_t added = cost >= memory.cost_ns ? cost - memory.cost_ns : cost;
@@ -59,6 +80,7 @@ bool look_at(const wire::Lane& lane, LaneMemory& memory, GpuSchedule::Seen& seen
   const bool running = ahead(passed, done) && !ahead(passed, inserted);
   const bool waiting = !running || inserted != passed;
   seen.wants = true;
+  if (running) seen.passed_ns = seen.running ? 0 : memory.cost_of(passed, inserted, cost);
   seen.running = seen.running || running;
   seen.waiting = seen.waiting || waiting;
   seen.held = seen.held || !running;

@@ -20,6 +20,7 @@ struct Program {
   std::uint64_t kernels_per_sync = 0;  // then it waits until all is done; 0: never
   std::uint64_t pause_ns = 0;          // and then does nothing for so long
   double requests_per_s = 0;           // launches one kernel at each of random moments instead
+  std::uint64_t moments = 0;           // which ones: the same number, the same moments; 0: its own
   bool hangs = false;                  // says it has work and never runs
   bool tells_costs = true;
   double predicted = 1;       // what the shim takes a kernel for, in parts of what it takes
@@ -34,6 +35,7 @@ class GpuModel {
     std::uint64_t kernels = 0;
     bool closed = false;
     bool gated = true;
+    std::uint64_t cost_ns = 0;  // predicted
   };
   struct Request {
     std::uint64_t due;
@@ -65,6 +67,7 @@ class GpuModel {
     std::uint64_t waiting_since = 0;
     std::deque<std::uint64_t> asked;  // requests that are not answered yet
     std::vector<Request> answered;
+    std::mt19937_64 dice{};
   };
 
   std::size_t add(const Program& program, const SliceTerms& terms) {
@@ -75,6 +78,7 @@ class GpuModel {
     tenant.seat = schedule.add(terms);
     tenant.cpu_free_at = now;
     tenant.waiting_since = now;
+    tenant.dice.seed(program.moments);
     return tenants.size() - 1;
   }
   void change(std::size_t tenant, const SliceTerms& terms) {
@@ -163,7 +167,8 @@ class GpuModel {
     while (!tenant.paused && tenant.cpu_free_at <= now) {
       std::exponential_distribution<double> gap(tenant.program.requests_per_s);
       tenant.asked.push_back(tenant.cpu_free_at);
-      tenant.cpu_free_at += static_cast<std::uint64_t>(gap(dice_) * 1e9);
+      std::mt19937_64& dice = tenant.program.moments == 0 ? dice_ : tenant.dice;
+      tenant.cpu_free_at += static_cast<std::uint64_t>(gap(dice) * 1e9);
       put(tenant);
       close(tenant);
     }
@@ -207,6 +212,7 @@ class GpuModel {
     tenant.filled_unknown = unknown;
     tenant.filled_ns += cost;
     tenant.cost_ns += cost;
+    tenant.batches.back().cost_ns += cost;
     ++tenant.batches.back().kernels;
   }
 
@@ -243,6 +249,8 @@ class GpuModel {
       const bool stays = owner_ < tenants.size() && runnable(tenants[owner_]) &&
                          (now < slice_end_ || !another_runnable());
       if (!stays && !take_turn()) return;
+      // Whoever comes waits for the end of the slice, also when the one before was alone for long.
+      while (slice_end_ <= now) slice_end_ += kTimeSliceNs;
       if (switching_ns_ == 0) left -= execute(tenants[owner_], left);
     }
   }
@@ -328,6 +336,7 @@ class GpuModel {
     if (!seen.told) return;
     seen.added_ns = tenant.cost_ns - tenant.cost_seen;
     seen.last_ns = seen.wants ? tenant.cost_ns - tenant.begun_cost_ns : 0;
+    seen.passed_ns = running ? tenant.batches.front().cost_ns : 0;
     tenant.cost_seen = tenant.cost_ns;
   }
 

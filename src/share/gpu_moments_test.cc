@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/sanitized.h"
 #include "share/gpu_model.h"
 
 namespace divvy::share {
@@ -218,6 +219,61 @@ TEST_P(Crowd, OfServersIsServedNearlyAsTheyCome) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Classes, Crowd, testing::Values(latency(33), share(33)));
+
+// Served as they sit, and one that has several requests waiting has two of them at a time: the
+// hardware alone does neither, and has the longer queue.
+TEST(GpuSchedule, ManyServersAreNoWorseOffThanWithoutGates) {
+  constexpr std::size_t kServers = 30;
+  constexpr std::uint64_t kLength = kSanitized ? kSecond : 8 * kSecond;
+  struct Figures {
+    double middle;
+    double slow;
+  };
+  const auto figures = [](const SliceTerms& terms, bool at_the_same_instants) {
+    GpuModel gpu;
+    // Measured: a look of the daemon can take as long, and so can a switch between 30 contexts.
+    gpu.daemon_delay_ns = 80'000;
+    gpu.switch_ns = 160'000;
+    for (std::size_t i = 0; i < kServers; ++i) {
+      gpu.add({.kernel_ns = 1'640'000,
+               .requests_per_s = 15.6,
+               .moments = at_the_same_instants ? 100 : 100 + i},
+              terms);
+    }
+    gpu.run(kLength);
+    std::vector<std::uint64_t> took;
+    for (const auto& tenant : gpu.tenants) {
+      for (const GpuModel::Request& request : tenant.answered) took.push_back(request.took);
+    }
+    std::ranges::sort(took);
+    return Figures{static_cast<double>(took[took.size() / 2]),
+                   static_cast<double>(took[took.size() * 99 / 100])};
+  };
+  for (const bool at_the_same_instants : {false, true}) {
+    const Figures gated = figures(latency(33), at_the_same_instants);
+    const Figures native = figures({.share = 33, .mps = true}, at_the_same_instants);
+    EXPECT_LE(gated.middle, native.middle) << at_the_same_instants;
+    EXPECT_LE(gated.slow, native.slow) << at_the_same_instants;
+  }
+}
+
+// The next gate opens in the last moment of the last batch of a turn, wherever the prediction of
+// its length is wrong by the same factor each time: no look of the daemon lies in between.
+TEST(GpuSchedule, AHandOverDoesNotWaitForTheNextLook) {
+  for (const double predicted : {0.4, 1.0, 3.0}) {
+    GpuModel gpu;
+    gpu.daemon_delay_ns = 80'000;
+    gpu.add({.kernel_ns = 50'000, .cpu_ns = 4'000, .predicted = predicted}, share(300));
+    gpu.add({.kernel_ns = 50'000, .cpu_ns = 4'000}, share(700));
+    gpu.run(kSecond);
+    gpu.mark();
+    const std::uint64_t switched_before = gpu.switched_ns;
+    gpu.run(4 * kSecond);
+    const double switched = static_cast<double>(gpu.switched_ns - switched_before) / 4e6;
+    EXPECT_NEAR(gpu.share(0), 300, kPoint) << predicted;
+    EXPECT_NEAR(gpu.share(0) + gpu.share(1) + switched, 1000, 0.1 * kPoint) << predicted;
+  }
+}
 
 }  // namespace
 }  // namespace divvy::share

@@ -228,7 +228,7 @@ void GpuSchedule::charge(std::uint64_t dt) {
     used_ns_ += static_cast<std::uint64_t>(used[i]);
     place.bucket_ns -= used[i];
     place.stretch_ns += used[i];
-    place.work.run_down(used[i]);
+    place.work.run_down(used[i], passed);
     const Seen& seen = place.work.seen();
     if (seen.wants && !seen.running && !place.gate.open) {
       place.account.waited_ns += dt;
@@ -399,10 +399,10 @@ void GpuSchedule::admit() {
     if (before && !place.contends) place.left_at = now_;
     const bool was_away = latency(place) || now_ - place.left_at > tuning_.batch_ns;
     if (place.contends && !before && was_away) place.arrived_at = now_;
-    // Among the latency class a request that is used up goes to the end of the line.
+    // Among the latency class, whose request is used up lets all others come before it.
     if (latency(place) && !place.exhausted && queue_.used_up(i)) {
       queue_.renew(i);
-      place.arrived_at = now_;
+      if (urgent_turn_ == i) urgent_turn_ = i + 1;
     }
   }
 }
@@ -444,19 +444,20 @@ bool GpuSchedule::lets_others_in(const Place& place) const {
 // The hardware will go on with `next` by itself when this one has ended. Where others may come
 // before `next` until then, only at the last moment.
 bool GpuSchedule::ends_soon(const Place& place, const Place& next) const {
-  const std::optional<double> left = place.work.ends_in_ns();
+  const std::optional<double> left = place.work.ends_in_ns(place.gate.open);
   if (!left || keeps_turn(place)) return false;
   const bool in_its_slice = static_cast<double>(now_ - place.on_since) + *left < kTimeSliceNs;
-  return in_its_slice && (*left <= kLeadNs || (urgent(place) && urgent(next)));
+  if (*left <= kLeadNs) return in_its_slice || place.work.knows_batch();
+  return in_its_slice && urgent(place) && urgent(next);
 }
 
+// The one that has the turn among them, then the others as they sit.
 GpuSchedule::Seat GpuSchedule::next_urgent(const std::vector<bool>& rest) const {
-  Seat first = kNobody;
   for (Seat i = 0; i < seats_.size(); ++i) {
-    if (!rest[i] || !urgent(seats_[i])) continue;
-    if (first == kNobody || seats_[i].arrived_at < seats_[first].arrived_at) first = i;
+    const Seat next = (urgent_turn_ + i) % seats_.size();
+    if (rest[next] && urgent(seats_[next])) return next;
   }
-  return first;
+  return kNobody;
 }
 
 // Who has the turn keeps it until its request is used up, unless one that has come since is due
@@ -499,7 +500,9 @@ void GpuSchedule::open_in_line() {
     rest[i] = seats_[i].contends;
   }
   const bool anybody = std::ranges::find(rest, true) != rest.end();
-  const bool at_once = next_urgent(rest) != kNobody;
+  const Seat urgent_turn = next_urgent(rest);
+  const bool at_once = urgent_turn != kNobody;
+  if (at_once) urgent_turn_ = urgent_turn;
   std::vector<bool> open(seats_.size());
   Seat last = kNobody;
   for (std::size_t level = 0;;) {

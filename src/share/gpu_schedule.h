@@ -9,8 +9,8 @@
 // too: gaps are filled, and nobody is kept off for nothing.
 //
 // The latency class runs ahead of its part by up to a burst. Within it, its tenants come before all
-// others, first come, first served, and interrupt; beyond it they take turns like everybody until
-// some of it has fallen due. So nobody is ever further behind its share than one request, one
+// others, in a circle, and interrupt; beyond it they take turns like everybody until some of it has
+// fallen due. So nobody is ever further behind its share than one request, one
 // batch, one hand-over and the bursts of the latency class.
 //
 // A cap is a bucket of GPU time that may go into debt. What a tenant says about itself may be a
@@ -202,6 +202,7 @@ class GpuSchedule {
   std::vector<Place> seats_;
   FairQueue queue_;
   std::vector<Turn> line_;
+  Seat urgent_turn_ = 0;  // of the latency class: whose turn it is among those within their bursts
   std::uint64_t now_ = 0;
   std::uint64_t now_before_ = 0;
   bool started_ = false;

@@ -47,9 +47,9 @@ class GateTest : public ::testing::Test {
   }
   // A kernel that no other test has.
   CUfunction kernel(uintptr_t number = 0) {
-    const auto line =
-        static_cast<uintptr_t>(::testing::UnitTest::GetInstance()->current_test_info()->line());
-    return reinterpret_cast<CUfunction>(line * 100 + number);
+    const auto test =
+        reinterpret_cast<uintptr_t>(::testing::UnitTest::GetInstance()->current_test_info());
+    return reinterpret_cast<CUfunction>(test + number);
   }
   static void launch(CUfunction function, CUstream stream) {
     EXPECT_EQ(::cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr),
