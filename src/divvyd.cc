@@ -115,7 +115,12 @@ Status serve_control(const Started& started, const agent::Agents& agents,
   const int signal = run_daemon_loop(
       started.signals, started.supervisor, started.settings,
       {.status =
-           [&queue] { return fmt::format("{} jobs wait.", queue->dispatcher().waiting()); },
+           [&queue, machine] {
+             const std::size_t waiting = queue->dispatcher().waiting();
+             if (machine == nullptr) return fmt::format("{} waiting.", waiting);
+             return fmt::format("{} GPUs, {} tenants, {} waiting.", machine->node().gpus().size(),
+                                machine->tenants(), waiting);
+           },
        .reload = [&queue] { queue->renew_certificate(); },
        .upkeep = [&queue] { queue->tidy(); }});
   log_info("divvyd ends", {{"signal", signal}});

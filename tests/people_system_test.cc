@@ -97,8 +97,12 @@ TEST_F(PeopleSystem, ATokenOpensTheApiOnTheNetworkAndNothingElseDoes) {
   EXPECT_EQ(call(token + "x", "GET", "/v1/jobs").body,
             call("divvy_nonsense", "GET", "/v1/jobs").body);
   EXPECT_EQ(status(token + "x", "GET", "/v1/jobs"), 401);
-  // Slices and GPUs are for those on the machine.
-  EXPECT_EQ(status(token, "POST", "/v1/slices"), 404);
+  // The machine's own things are there too; slices for a process that asks are not.
+  EXPECT_EQ(status(token, "GET", "/v1/gpus"), 200);
+  EXPECT_EQ(status(token, "GET", "/v1/tenants"), 200);
+  EXPECT_EQ(status(token, "POST", "/v1/tenants"), 501);
+  EXPECT_EQ(status(token, "POST", "/v1/gpus/0/cordon"), 403) << "ada is no admin";
+  EXPECT_EQ(status("", "GET", "/v1/gpus"), 401);
 }
 
 TEST_F(PeopleSystem, ARefusedTokenIsLoggedWithTheAddressAndWithoutTheToken) {

@@ -34,7 +34,8 @@ const sockaddr* plain(const sockaddr_un& address) {
 
 Result<UniqueFd> listen_for_control(const std::filesystem::path& path) {
   DIVVY_TRY(address, address_of(path));
-  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  // It is asked for connections also when there is none.
+  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return err(ErrorCode::kIo, "no socket: {}", std::strerror(errno));
   ::unlink(path.c_str());
   if (::bind(fd.get(), plain(address), sizeof address) != 0 || ::chmod(path.c_str(), 0600) != 0 ||

@@ -27,7 +27,7 @@ class LocalAgent final : public Agent {
     Tenants& tenants;
     run::MachineRuntime& runtime;
     GpuCare* care = nullptr;  // null: nobody watches the health of its GPUs
-    std::filesystem::path shim;  // libdivvy.so, preloaded into processes
+    std::filesystem::path shim = {};  // libdivvy.so, preloaded into processes
     // What members need besides: where the simulated driver is, with simulated GPUs.
     Environment environment = {};
     run::PodmanSettings podman = {};

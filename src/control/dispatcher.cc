@@ -89,7 +89,7 @@ Result<std::unique_ptr<Dispatcher>> Dispatcher::create(Parts parts) {
   DIVVY_TRY(queue, jobs::Queue::create(made->parts_.settings));
   made->queue_ = std::move(queue);
   for (agent::Agent* const agent : made->parts_.agents.all()) {
-    made->machines_.push_back({.node = agent->node()});
+    made->machines_.push_back({.node = agent->node(), .counted = made->counted_});
     agent->listen([dispatcher = made.get(), node = agent->node()](agent::News news) {
       dispatcher->hear(node, std::move(news));
     });
@@ -110,8 +110,8 @@ Dispatcher::~Dispatcher() {
   wake();
   if (thread_.joinable()) thread_.join();
   written_.notify_all();
-  aside_.reset();
   replies_->close();
+  aside_.reset();
 }
 
 void Dispatcher::wake() {

@@ -174,7 +174,8 @@ class Dispatcher {
     std::string node;
     agent::MachineState state = {};
     bool reachable = true;
-    bool counts = false;  // asked what its members use, and no answer yet
+    WallTime counted = {};  // until then it has said what its members use
+    bool counts = false;    // asked, and no answer yet
     bool is_new = false;  // came back: what it has is to be compared
   };
   void hear(const std::string& node, agent::News news);

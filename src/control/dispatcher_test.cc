@@ -242,6 +242,7 @@ TEST(Dispatcher, WhatWasHeldAndUsedIsBooked) {
   for (int second = 0; second < 10; ++second) {
     house.clock.advance(std::chrono::seconds(1));
     house.dispatcher->step();
+    house.dispatcher->wait_for_replies();
   }
   house.runtime.end({job, 1, 0}, 0);
   house.settle();

@@ -96,11 +96,12 @@ void Dispatcher::hear(const std::string& node, agent::News news) {
 
 void Dispatcher::count_activity() {
   const WallTime now = parts_.clock.wall_now();
-  const Duration passed = now - std::exchange(counted_, now);
+  counted_ = now;
   book_all(now);
   for (std::size_t i = 0; i < machines_.size(); ++i) {
     agent::Agent* const agent = parts_.agents.find(machines_[i].node);
     if (agent == nullptr || std::exchange(machines_[i].counts, true)) continue;
+    const Duration passed = now - std::exchange(machines_[i].counted, now);
     replies_->expect();
     agent::ask(*agent, agent::ActivityOrder{},
                [this, i, now, passed, box = replies_](const Result<agent::Activity>& reply) {
@@ -150,14 +151,9 @@ Task Dispatcher::compare(std::string node) {
     const bool lives = report.phase == model::MemberPhase::kLiving;
     if (lives && !expected.contains(key)) add_stray(key, node, Folder::kKeep);
   }
-  std::vector<std::pair<std::string, agent::ReleaseOrder>> unknown;
+  // Slices that nobody waits for go with what is left of their members.
   for (const model::MemberKey& key : holding) {
-    if (expected.contains(key) || strays_.contains(key)) continue;
-    unknown.emplace_back(node, agent::ReleaseOrder{key});
-  }
-  const auto released = co_await ask_all(std::move(unknown));
-  for (const auto& one : released) {
-    if (!one) log_warning("slice of no job stays", {{"reason", one.error().message}});
+    if (!expected.contains(key) && !strays_.contains(key)) add_stray(key, node, Folder::kKeep);
   }
 }
 

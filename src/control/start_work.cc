@@ -145,13 +145,12 @@ Task Dispatcher::start(DeferredStart wanted) {
     co_return;
   }
   // Slices of an interrupted start may be there: they are given anew, with what belongs to them.
-  co_await ask_all(to_each<agent::ReleaseOrder>(job, members));
+  const auto cleared = co_await ask_all(to_each<agent::ReleaseOrder>(job, members));
   const auto user = co_await read_user(job.owner);
-  std::optional<Error> refused;
+  std::optional<Error> refused = first_error(cleared);
   std::vector<Result<agent::Granted>> granted;
-  if (!user) {
-    refused = user.error();
-  } else {
+  if (!user) refused = user.error();
+  if (!refused) {
     std::vector<std::pair<std::string, agent::GrantOrder>> grants;
     for (const model::JobMember& member : members) {
       grants.emplace_back(member.node, grant_order(job, member, *user));
@@ -161,8 +160,10 @@ Task Dispatcher::start(DeferredStart wanted) {
   }
   if (refused) {
     const auto released = co_await ask_all(to_each<agent::ReleaseOrder>(job, members));
-    if (const auto kept = first_error(released)) {
-      log_error("slice not released", {{"job", job.id.value()}, {"reason", kept->message}});
+    for (std::size_t i = 0; i < released.size(); ++i) {
+      // Nobody knows what it holds: it is looked after until that is nothing.
+      if (released[i]) continue;
+      add_stray(key_of(job, members[i]), members[i].node, Folder::kKeep);
     }
     refuse_start(job, *refused, living);
     co_return;

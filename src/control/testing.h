@@ -254,6 +254,14 @@ class FakeRuntime {
     end(key, exit_code, 0, use);
     seen = true;
   }
+  [[nodiscard]] std::vector<model::MemberKey> living() {
+    const std::lock_guard lock(mutex_);
+    std::vector<model::MemberKey> all;
+    for (const auto& [key, report] : members_) {
+      if (report.phase == model::MemberPhase::kLiving) all.push_back(key);
+    }
+    return all;
+  }
   [[nodiscard]] bool lives(const model::MemberKey& key) {
     const std::lock_guard lock(mutex_);
     const auto found = members_.find(key);
@@ -290,9 +298,12 @@ class FakeAgent final : public agent::Agent {
   [[nodiscard]] const std::string& node() const override { return state_.node; }
   void send(agent::Order order, Reply reply) override {
     workers_->add(agent::Work::kEnd, [this, order = std::move(order), reply = std::move(reply)] {
-      reply(std::visit([this](const auto& one) -> Result<agent::Answer> { return answer(one); },
-                       order));
+      reply(carry_out(order));
     });
+  }
+  Result<agent::Answer> carry_out(const agent::Order& order) {
+    return std::visit([this](const auto& one) -> Result<agent::Answer> { return answer(one); },
+                      order);
   }
   void listen(Listener listener) override {
     const std::lock_guard lock(mutex_);
@@ -374,9 +385,9 @@ class FakeAgent final : public agent::Agent {
       std::make_unique<agent::Workers>(std::array{0U, 0U, 32U, 0U});
 };
 
-// The first machine of a fleet of the queue's tests.
-inline agent::MachineState machine_state(const jobs::Fleet& fleet) {
-  const jobs::FleetNode& node = fleet.nodes.front();
+// A machine of a fleet of the queue's tests.
+inline agent::MachineState machine_state(const jobs::Fleet& fleet, std::size_t which = 0) {
+  const jobs::FleetNode& node = fleet.nodes[which];
   agent::MachineState state;
   state.node = node.name;
   state.address = "127.0.0.1";

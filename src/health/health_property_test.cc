@@ -8,7 +8,6 @@
 #include "health/failing_tenants.h"
 #include "health/health.h"
 #include "health/health_testing.h"
-#include "ledger/slices.h"
 
 namespace divvy::health {
 namespace {
