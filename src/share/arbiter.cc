@@ -102,7 +102,8 @@ void come_first() {
 
 class Arbiter::Impl {
  public:
-  Impl(Clock& clock, Drive drive) : clock_(clock) {
+  Impl(Clock& clock, Drive drive, const GpuSchedule::Tuning& tuning)
+      : clock_(clock), tuning_(tuning) {
     if (drive == Drive::kThread) thread_ = std::thread([this] { run(); });
   }
 
@@ -123,7 +124,8 @@ class Arbiter::Impl {
     Tenant& tenant = tenants_[id];
     tenant.control = control;
     for (const Slice& slice : slices) {
-      tenant.seats.push_back({slice.gpu, gpus_[slice.gpu].schedule.add(slice.terms), {}});
+      Gpu& gpu = gpus_.try_emplace(slice.gpu, Gpu{GpuSchedule(tuning_), {}, {}}).first->second;
+      tenant.seats.push_back({slice.gpu, gpu.schedule.add(slice.terms), {}});
     }
     publish(tenant);
     ring();
@@ -400,11 +402,13 @@ class Arbiter::Impl {
   std::atomic<bool> stopping_{false};
   std::map<model::TenantId, Tenant> tenants_;
   std::map<ProcessKey, Process> processes_;
+  GpuSchedule::Tuning tuning_;
   std::map<int, Gpu> gpus_;
   std::thread thread_;  // last: it uses all of the above
 };
 
-Arbiter::Arbiter(Clock& clock, Drive drive) : impl_(std::make_unique<Impl>(clock, drive)) {}
+Arbiter::Arbiter(Clock& clock, Drive drive, const GpuSchedule::Tuning& tuning)
+    : impl_(std::make_unique<Impl>(clock, drive, tuning)) {}
 Arbiter::~Arbiter() = default;
 
 void Arbiter::add_tenant(model::TenantId tenant, wire::ControlPage* control,

@@ -62,7 +62,8 @@ class Arbiter {
   };
 
   // The clock outlives the arbiter.
-  explicit Arbiter(Clock& clock, Drive drive = Drive::kThread);
+  explicit Arbiter(Clock& clock, Drive drive = Drive::kThread,
+                   const GpuSchedule::Tuning& tuning = {});
   ~Arbiter();
 
   // Slices in the order of the control page. The page is mapped writable.

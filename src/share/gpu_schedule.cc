@@ -16,10 +16,7 @@ constexpr std::uint64_t kLongestExcuseNs = 500'000'000;
 // an opened gate to the GPU.
 constexpr std::uint64_t kSwitchNs = 110'000;
 constexpr std::uint64_t kHandoverNs = 300'000;
-// What the memory operations around one batch take of the GPU, likewise: the kernels of short
-// batches would be charged a twentieth more than they cost. No more than this part is taken off,
-// or empty batches would be a way not to be charged.
-constexpr double kGateNs = 4'000;
+// No more than this part is taken off for gates, or empty batches would be a way not to be charged.
 constexpr double kMostForGates = 0.1;
 // A context that got on the GPU is left there for 2 ms while it has work, whoever else is past its
 // gate by then; so the next gate may be opened before the last tenant has ended.
@@ -216,7 +213,8 @@ void GpuSchedule::charge(std::uint64_t dt) {
     const bool switching = place.switched && now_ - place.on_since < kSwitchNs;
     if (place.work.runs() && switching && !over_mps()) continue;
     used[i] = place.work.most_ns(passed, fed == 0);
-    used[i] -= std::min(kGateNs * place.ended_batches, kMostForGates * used[i]);
+    used[i] -= std::min(static_cast<double>(tuning_.gate_ns * place.ended_batches),
+                        kMostForGates * used[i]);
     if (over_mps()) used[i] *= mps_part(place);
   }
   if (!over_mps()) divide(used, passed);

@@ -83,6 +83,9 @@ class GpuSchedule {
     std::uint64_t first_patience_ns = 50'000'000;
     std::uint64_t stall_ns = 1'000'000'000;  // no batch finished for so long: has no more turns
     std::uint64_t idle_ns = 5'000'000'000;   // after this the others run without gates
+    // What the memory operations around one batch take of the GPU: without it the kernels of short
+    // batches would be charged a twentieth more than they cost.
+    std::uint64_t gate_ns = 4'000;
     std::uint64_t poll_ns = 20'000;
     std::uint64_t calm_poll_ns = 100'000;
   };

@@ -161,7 +161,8 @@ struct ClockedHouse::Parts {
       : keeper(must(share::Keeper::create())),
         library(must(open_driver())),
         gpu_clock(gpus),
-        arbiter(gpu_clock, share::Arbiter::Drive::kCaller) {
+        // Gates of simulated GPUs take no time.
+        arbiter(gpu_clock, share::Arbiter::Drive::kCaller, {.gate_ns = 0}) {
     const std::filesystem::path run = net::run_folder();
     const std::filesystem::path state = net::state_folder();
     if (const Status made = sys::make_folders(run, state); !made) {
