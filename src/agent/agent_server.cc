@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
 #include <utility>
 
@@ -21,8 +22,37 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kFirstWord = 10s;
+// A start waits for its shepherd, and that for podman. Longer ones are stuck, and found by name.
+constexpr auto kLongestStart = 45s;
+
+bool begins_something(const Order& order) {
+  return std::holds_alternative<GrantOrder>(order) || std::holds_alternative<StartOrder>(order);
+}
 
 }  // namespace
+
+// Grants and starts that are being carried out, whoever has ordered them.
+class AgentServer::Beginnings {
+ public:
+  void add() {
+    const std::lock_guard lock(mutex_);
+    ++count_;
+  }
+  void done() {
+    const std::lock_guard lock(mutex_);
+    --count_;
+    changed_.notify_all();
+  }
+  void wait_for_all() {
+    std::unique_lock lock(mutex_);
+    (void)changed_.wait_for(lock, kLongestStart, [this] { return count_ == 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t count_ = 0;
+};
 
 struct AgentServer::Control {
   explicit Control(int socket_) : socket(socket_), bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
@@ -47,7 +77,8 @@ AgentServer::AgentServer(Agent& agent, UniqueFd listener, std::string version)
     : agent_(agent),
       version_(std::move(version)),
       listener_(std::move(listener)),
-      bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+      bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      beginnings_(std::make_shared<Beginnings>()) {}
 
 Result<std::unique_ptr<AgentServer>> AgentServer::create(Agent& agent,
                                                          const std::filesystem::path& socket,
@@ -140,9 +171,14 @@ void AgentServer::serve_orders(int socket) {
   const auto control = std::make_shared<Control>(socket);
   {
     const std::lock_guard lock(mutex_);
-    if (control_) ::shutdown(control_->socket, SHUT_RDWR);
+    if (control_) {
+      ::shutdown(control_->socket, SHUT_RDWR);
+      const std::lock_guard over(control_->mutex);
+      control_->over = true;
+    }
     control_ = control;
   }
+  beginnings_->wait_for_all();
   log_info("control side connected", {});
   std::string incoming;
   for (bool open = true; open;) {
@@ -171,7 +207,16 @@ void AgentServer::serve_orders(int socket) {
         open = false;
         break;
       }
-      agent_.send(order->order, [control, number = order->number](Result<Answer> answer) {
+      {
+        // Somebody else gives the orders by now.
+        const std::lock_guard lock(control->mutex);
+        if (control->over) open = false;
+      }
+      if (!open) break;
+      const auto begun = begins_something(order->order) ? beginnings_ : nullptr;
+      if (begun) begun->add();
+      agent_.send(order->order, [control, begun, number = order->number](Result<Answer> answer) {
+        if (begun) begun->done();
         control->say(NumberedAnswer{number, std::move(answer)});
       });
     }

@@ -1,5 +1,7 @@
 // Lets a control side in another process use an agent of this one, over a Unix socket. One control
 // side at a time gives orders: a new one takes the place of the one before, which is probably gone.
+// What that one had granted or started is finished before the new one is heard: it looks at what
+// there is, and nothing of before comes after that.
 #pragma once
 
 #include <filesystem>
@@ -27,6 +29,7 @@ class AgentServer {
  private:
   // A control side that gives orders, for as long as it is connected.
   struct Control;
+  class Beginnings;
   AgentServer(Agent& agent, UniqueFd listener, std::string version);
   void accept();
   void serve(std::size_t number, int socket);
@@ -40,6 +43,7 @@ class AgentServer {
   std::mutex mutex_;  // of what follows
   bool stopping_ = false;
   std::shared_ptr<Control> control_;
+  std::shared_ptr<Beginnings> beginnings_;
   struct Connection {
     UniqueFd socket;
     std::thread thread;
