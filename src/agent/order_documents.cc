@@ -317,7 +317,27 @@ constexpr std::array<std::string_view, std::variant_size_v<News>> kNews = {
 
 // --- Writing ---
 
-class Writer;
+// All before the first template that calls them: most are about types of other namespaces, which are
+// not found by their arguments.
+json::value to_value(const std::string& text);
+json::value to_value(const model::MemberKey& key);
+json::value to_value(Bytes bytes);
+json::value to_value(Share share);
+json::value to_value(WallTime time);
+json::value to_value(Duration time);
+json::value to_value(model::Seconds time);
+json::value to_value(const model::GpuUuid& uuid);
+json::value to_value(const model::Slice& slice);
+json::value to_value(const model::JobSpec& spec);
+json::value to_value(const model::ContainerSpec& container);
+json::value to_value(const Environment& variables);
+json::value to_value(const std::map<model::MemberKey, Bytes>& sizes);
+template <typename Tag, typename Rep>
+json::value to_value(StrongId<Tag, Rep> id);
+template <typename T>
+json::value to_value(const std::optional<T>& value);
+template <typename T>
+json::value to_value(const std::vector<T>& values);
 template <typename T>
 json::value to_value(const T& value);
 
