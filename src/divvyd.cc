@@ -109,9 +109,7 @@ Status serve(config::LiveConfig& settings, sys::Background& background,
                                               .keeps_privileges = !config.privileges.drop,
                                               .version = DIVVY_VERSION}));
   const agent::Agents agents({local.get()});
-  DIVVY_TRY(queue, QueueHouse::create(
-                       agents, [&runtime](const auto& key) { return runtime->folder_of(key); },
-                       clock, queue_settings_of(config)));
+  DIVVY_TRY(queue, QueueHouse::create(agents, clock, queue_settings_of(config)));
   DIVVY_TRY(metrics_options, metrics_options_of(config));
   const api::MetricsRoutes metrics({.tenants = *tenants,
                                     .arbiter = arbiter,
@@ -135,6 +133,7 @@ Status serve(config::LiveConfig& settings, sys::Background& background,
   server_options.socket = net::api_socket(run);
   // A team and its scripts at once; a thread that waits costs little.
   server_options.max_connections = 512;
+  server_options.max_streams = 256;
   server_options.max_per_caller = 128;
   server_options.max_for_operators = 64;
   server_options.mode = config.socket.group.empty() ? config.socket.mode : 0600;
