@@ -85,10 +85,9 @@ Status serve_agent(const Started& started) {
 
 // The control side, until the signal to end.
 Status serve_control(const Started& started, const agent::Agents& agents,
-                     QueueHouse::FolderOf folder_of, Clock& clock, MachineSide* machine) {
+                     Clock& clock, MachineSide* machine) {
   const config::DaemonConfig& config = started.settings.now();
-  DIVVY_TRY(queue, QueueHouse::create(agents, std::move(folder_of), clock,
-                                      queue_settings_of(config)));
+  DIVVY_TRY(queue, QueueHouse::create(agents, clock, queue_settings_of(config)));
   std::unique_ptr<net::HttpServer> metrics_server;
   std::optional<api::MetricsRoutes> metrics;
   if (machine != nullptr) {
@@ -131,9 +130,7 @@ Status serve_machine(const Started& started) {
   SystemClock clock;
   DIVVY_TRY(machine, MachineSide::create(started.settings.now(), clock));
   const agent::Agents agents({&machine->agent()});
-  return serve_control(
-      started, agents, [&machine](const auto& key) { return machine->runtime().folder_of(key); },
-      clock, machine.get());
+  return serve_control(started, agents, clock, machine.get());
 }
 
 Status serve_with_separate_agent(const Started& started) {
@@ -141,12 +138,7 @@ Status serve_with_separate_agent(const Started& started) {
   SystemClock clock;
   DIVVY_TRY(remote, find_agent(config.folders.run, started.arguments));
   const agent::Agents agents({remote.get()});
-  const Status served = serve_control(
-      started, agents,
-      [members = config.folders.state / "members"](const auto& key) {
-        return members / to_string(key);
-      },
-      clock, nullptr);
+  const Status served = serve_control(started, agents, clock, nullptr);
   end_agent(config.folders.run);
   return served;
 }

@@ -34,7 +34,6 @@ class MachineSide {
   [[nodiscard]] agent::LocalAgent& agent() { return *agent_; }
   [[nodiscard]] const model::Node& node() const { return tenants_->node(); }
   [[nodiscard]] std::size_t tenants() const { return tenants_->all().size(); }
-  [[nodiscard]] const run::MachineRuntime& runtime() const { return *runtime_; }
   // Without what only the queue knows.
   [[nodiscard]] api::MetricsSources metrics() const;
 

@@ -32,7 +32,7 @@ QueueHouse::~QueueHouse() {
 }
 
 Result<std::unique_ptr<QueueHouse>> QueueHouse::create(const agent::Agents& agents,
-                                                       FolderOf folder_of, Clock& clock,
+                                                       Clock& clock,
                                                        QueueSettings settings) {
   std::unique_ptr<QueueHouse> house(new QueueHouse(agents, clock, std::move(settings)));
   DIVVY_TRY(database, store::Database::open(house->settings_.state / "divvy.db"));
@@ -51,7 +51,6 @@ Result<std::unique_ptr<QueueHouse>> QueueHouse::create(const agent::Agents& agen
       .database = *house->database_,
       .people = *house->people_,
       .agents = agents,
-      .folder_of = std::move(folder_of),
       .clock = clock,
       .bell = house->bell_,
       .kept_for = [retention = house->retention_.get()] { return retention->rules().keep; }});
@@ -125,6 +124,7 @@ Status QueueHouse::serve_network() {
   if (tls) options.tls = net::TlsIdentity{settings_.certificate, settings_.key};
   options.max_rate = settings_.max_rate;
   options.max_connections = 256;
+  options.max_streams = 128;
   options.max_per_caller = 32;
   options.account = [this](const auto& request, const auto& /*caller*/) {
     return people_->account_of(request);

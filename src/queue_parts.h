@@ -37,11 +37,9 @@ struct QueueSettings {
 
 class QueueHouse {
  public:
-  // Where the folder of a member is on this machine.
-  using FolderOf = std::function<std::filesystem::path(const model::MemberKey&)>;
   // Finds again what ran before. `agents` and `clock` outlive it.
   [[nodiscard]] static Result<std::unique_ptr<QueueHouse>> create(const agent::Agents& agents,
-                                                                  FolderOf folder_of, Clock& clock,
+                                                                  Clock& clock,
                                                                   QueueSettings settings);
   // Makes the store what it was in a backup, while no daemon runs.
   [[nodiscard]] static Status restore(const std::filesystem::path& state,

@@ -222,8 +222,8 @@ TEST_F(PeopleSystem, CommandsReachTheDaemonThroughAContext) {
   EXPECT_TRUE(has(ran.out, "hi\n")) << ran.out;
   EXPECT_EQ(divvy({"--context", "lab", "logs", "1"}).out, "hi\n");
   EXPECT_TRUE(has(divvy({"--context", "lab", "events", "--job", "1"}).out, "succeeded"));
-  // What is served on the machine only is not answered about this one instead.
-  for (const char* command : {"gpus", "ps", "events", "doctor"}) {
+  // What is of the machine where it is typed is not answered about this one instead.
+  for (const char* command : {"gpus", "doctor"}) {
     const Outcome refused = divvy({"--context", "lab", command});
     EXPECT_EQ(refused.status, 2) << command;
     EXPECT_EQ(refused.out, "") << command;
@@ -232,6 +232,91 @@ TEST_F(PeopleSystem, CommandsReachTheDaemonThroughAContext) {
   // Who has no token, or believes in other authorities, gets nowhere.
   const std::string server = "https://127.0.0.1:" + std::to_string(port_);
   EXPECT_NE(divvy({"--server", server, "list"}).status, 0);
+}
+
+TEST_F(PeopleSystem, CommandsGoIntoAJobOverTheNetworkForItsOwnerOnly) {
+  add_person("ada");
+  const Outcome bob = divvy({"user", "add", "bob", "--uid", "65533"});
+  ASSERT_EQ(bob.status, 0) << bob.err;
+  const std::string ada_token = (folder() / "ada.token").string();
+  const std::string bob_token = (folder() / "bob.token").string();
+  ASSERT_EQ(divvy({"token", "create", "--user", "ada", "--to", ada_token}).status, 0);
+  ASSERT_EQ(divvy({"token", "create", "--user", "bob", "--to", bob_token}).status, 0);
+  identity_ = net::make_test_identity(folder(), "server", "127.0.0.1");
+  stop_daemon(SIGTERM);
+  start_served();
+  for (const auto& [name, token] : {std::pair("ada", ada_token), std::pair("bob", bob_token)}) {
+    const Outcome added =
+        divvy({"context", "add", name, "--at", "https://127.0.0.1:" + std::to_string(port_), "--ca",
+               identity_.certificate.string(), "--token-file", token});
+    ASSERT_EQ(added.status, 0) << added.err;
+  }
+  const auto as_ada = [this](std::vector<std::string> words) {
+    words.insert(words.begin(), {"--context", "ada"});
+    return divvy(words);
+  };
+  const Outcome submitted = as_ada({"submit", "--gpu", "0.3", "--cwd", "/", "--", "sh", "-c",
+                                    "echo one; echo two; exec sleep 1000"});
+  ASSERT_EQ(submitted.status, 0) << submitted.err;
+  ASSERT_TRUE(eventually([&] { return as_ada({"logs", "1"}).out == "one\ntwo\n"; }));
+  EXPECT_EQ(as_ada({"logs", "1", "--tail", "1"}).out, "two\n");
+
+  const Outcome inside =
+      as_ada({"exec", "1", "-e", "MORE=yes", "--", "sh", "-c", "id -u; echo $MORE; exit 5"});
+  EXPECT_EQ(inside.status, 5) << inside.err;
+  EXPECT_EQ(inside.out, std::to_string(::geteuid() == 0 ? kNobody : ::geteuid()) + "\nyes\n");
+  EXPECT_EQ(as_ada({"exec", "1", "--", "no-such-program"}).status, 127);
+  // More than any buffer between here and there.
+  EXPECT_EQ(as_ada({"exec", "1", "--", "head", "-c", "3000000", "/dev/zero"}).out.size(),
+            3'000'000U);
+
+  const fs::path in = folder() / "in";
+  fs::create_directory(in);
+  fs::permissions(in, fs::perms(0777));
+  std::ofstream(folder() / "letter") << "dear";
+  const Outcome copied_in = as_ada({"cp", (folder() / "letter").string(), "1:" + in.string()});
+  EXPECT_EQ(copied_in.status, 0) << copied_in.err;
+  const Outcome copied_out =
+      as_ada({"cp", "1:" + (in / "letter").string(), (folder() / "answer").string()});
+  EXPECT_EQ(copied_out.status, 0) << copied_out.err;
+  std::string text;
+  std::getline(std::ifstream(folder() / "answer"), text);
+  EXPECT_EQ(text, "dear");
+
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"ps"}, {"gpu", "list"}, {"top", "--once"}, {"events"},
+        {"slice", "list"}}) {
+    const Outcome shown = as_ada(words);
+    EXPECT_EQ(shown.status, 0) << words.front() << ": " << shown.err;
+  }
+  EXPECT_TRUE(has(as_ada({"ps"}).out, "0.3"));
+
+  // Somebody else's token opens none of it.
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"exec", "1", "--", "true"}, {"attach", "1"},
+        {"cp", "1:/etc/hostname", folder().string()}, {"logs", "1"}}) {
+    std::vector<std::string> all{"--context", "bob"};
+    all.insert(all.end(), words.begin(), words.end());
+    const Outcome refused = divvy(all);
+    EXPECT_NE(refused.status, 0) << words.front();
+    EXPECT_TRUE(has(refused.err, "ada")) << refused.err;
+  }
+  std::string token;
+  std::getline(std::ifstream(bob_token), token);
+  net::HttpTarget target;
+  target.network = net::TcpAddress{"127.0.0.1", port_};
+  target.tls = net::TlsTrust{identity_.certificate, "127.0.0.1"};
+  const auto direct = net::http_upgrade(
+      target,
+      {.method = "POST",
+       .path = "/v1/jobs/1/stream",
+       .query = {},
+       .body = R"({"kind":"exec","command":["true"]})",
+       .headers = {{"authorization", "Bearer " + token}, {"upgrade", "divvy-stream"}}},
+      std::chrono::seconds(20));
+  ASSERT_TRUE(direct.has_value()) << direct.error().message;
+  EXPECT_EQ(direct->answer.status, 403);
+  EXPECT_EQ(direct->tunnel, nullptr);
 }
 
 TEST_F(PeopleSystem, ANewCertificateIsTakenWithAReload) {

@@ -72,7 +72,9 @@ GpuEvent event_of(const health::Event& event) {
 }  // namespace
 
 LocalAgent::LocalAgent(Parts parts)
-    : parts_(std::move(parts)), bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+    : parts_(std::move(parts)),
+      bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      streams_([&runtime = parts_.runtime](const auto& key) { return runtime.folder_of(key); }) {}
 
 Result<std::unique_ptr<LocalAgent>> LocalAgent::create(Parts parts) {
   std::unique_ptr<LocalAgent> made(new LocalAgent(std::move(parts)));
@@ -478,8 +480,8 @@ Result<Done> LocalAgent::carry_out(const CordonOrder& order) {
   return done(parts_.care->cordon(uuid, order.reason, order.drain, end_after));
 }
 
-Result<UniqueFd> LocalAgent::open_stream(const StreamOrder& /*order*/) {
-  return err(ErrorCode::kUnsupported, "no streams yet");
+Result<UniqueFd> LocalAgent::open_stream(const StreamOrder& order) {
+  return streams_.open(order);
 }
 
 }  // namespace divvy::agent

@@ -13,6 +13,7 @@
 
 #include "agent/agent.h"
 #include "agent/gpu_care.h"
+#include "agent/streams.h"
 #include "agent/tenants.h"
 #include "agent/workers.h"
 #include "base/clock.h"
@@ -90,6 +91,7 @@ class LocalAgent final : public Agent {
   MachineState told_;                // of the watching thread alone
   std::uint64_t events_told_ = 0;    // likewise
   std::atomic<bool> stopping_ = false;
+  Streams streams_;
   std::unique_ptr<Workers> workers_;
   std::thread watcher_;
 };

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "api/stream_requests.h"
 #include "api/job_documents.h"
 #include "api/queue_documents.h"
 #include "base/check.h"
@@ -33,6 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   expect_reason(api::parse_stored_events_query(text));
   expect_reason(api::parse_usage_query(text));
+  expect_reason(api::parse_stream_request(text));
   if (const auto queue = api::read_queue_settings("research", text)) {
     const auto again = api::read_queue_settings("research", api::write_queue_settings(*queue));
     DIVVY_CHECK(again.has_value() && *again == *queue);

@@ -96,7 +96,8 @@ JobRoutes::Answer JobRoutes::of_job(const net::HttpRequest& request, const model
   const bool get_it = request.method == "GET";
   if (get_it && word.empty()) return get(job, who);
   if (get_it && word == "explain") return explain(job);
-  if (get_it && (word == "attempts" || word == "members" || word == "logs")) {
+  const bool stream = request.method == "POST" && word == "stream";
+  if (stream || (get_it && (word == "attempts" || word == "members" || word == "logs"))) {
     DIVVY_CHECK_OK(may(who, Action::kLook, &job));
     if (word == "attempts") return attempts(job);
     if (job.spec.holder != model::Holder::kMembers) {
@@ -107,6 +108,7 @@ JobRoutes::Answer JobRoutes::of_job(const net::HttpRequest& request, const model
                  job.spec.holder == model::Holder::kProcess ? "a process of its owner (divvy run)"
                                                             : "a slice that is held by its name");
     }
+    if (stream) return open_stream(job, request);
     return word == "members" ? members(job) : logs(job, request.query);
   }
   const bool cancel = request.method == "DELETE" && word.empty();
@@ -250,7 +252,7 @@ JobRoutes::Answer JobRoutes::members(const model::Job& job) const {
   json::object document = headed("MemberList");
   json::array items;
   for (const model::JobMember& member : job.members) {
-    const run::MemberKey key{job.id, job.attempt, member.rank};
+    const model::MemberKey key{job.id, job.attempt, member.rank};
     agent::Agent* const agent = parts_.agents.find(member.node);
     std::optional<model::MemberReport> report;
     if (agent != nullptr) {
@@ -260,7 +262,6 @@ JobRoutes::Answer JobRoutes::members(const model::Job& job) const {
     items.push_back({{"rank", member.rank},
                      {"name", to_string(key)},
                      {"node", member.node},
-                     {"folder", parts_.folder_of(key).string()},
                      {"phase", report ? json::value(to_string(report->phase)) : json::value()},
                      {"pid", report ? report->pid : 0},
                      {"without", report ? report->without : ""}});

@@ -6,19 +6,22 @@
 //   GET    /v1/jobs/{id}            one, with why it waits and when it may start
 //   DELETE /v1/jobs/{id}            cancels it; one that has ended stays in the list
 //   PATCH  /v1/jobs/{id}            changes its priority or time limit; while it waits its queue
-//   and size POST   /v1/jobs/{id}/suspend    and resume, and requeue GET    /v1/jobs/{id}/explain
-//   what stands in its way, GPU by GPU GET    /v1/jobs/{id}/attempts   every time that it was
-//   started GET    /v1/jobs/{id}/logs       its output; ?follow=true while it grows GET
-//   /v1/jobs/{id}/members    where its members are, for exec, attach and cp on this machine POST
-//   /v1/jobs/prune           forgets jobs that ended long ago GET    /v1/watch                what
-//   happens to jobs, as server-sent events
+//                                   and size
+//   POST   /v1/jobs/{id}/suspend    and resume, and requeue
+//   GET    /v1/jobs/{id}/explain    what stands in its way, GPU by GPU
+//   GET    /v1/jobs/{id}/attempts   every time that it was started
+//   GET    /v1/jobs/{id}/logs       its output; ?follow=true while it grows
+//   GET    /v1/jobs/{id}/members    where its members are
+//   POST   /v1/jobs/{id}/stream     into a member: exec, attach, copies, ports. The connection
+//                                   becomes one of frames (sys/frames.h)
+//   POST   /v1/jobs/prune           forgets jobs that ended long ago
+//   GET    /v1/watch                what happens to jobs, as server-sent events
 //
 // Everybody sees that a job is there; what is inside it is for its owner and operators. Callable
 // from many threads at once.
 #pragma once
 
 #include <boost/json/fwd.hpp>
-#include <filesystem>
 #include <functional>
 #include <string>
 
@@ -28,7 +31,6 @@
 #include "base/clock.h"
 #include "control/dispatcher.h"
 #include "net/http.h"
-#include "run/member_key.h"
 #include "store/database.h"
 
 namespace divvy::api {
@@ -40,8 +42,6 @@ class JobRoutes {
     store::Database& database;
     const People& people;
     const agent::Agents& agents;
-    // Where the folder of a member is.
-    std::function<std::filesystem::path(const run::MemberKey&)> folder_of;
     const Clock& clock;
     EventBell& bell;
     // How long ended jobs are kept; 0: until somebody prunes them.
@@ -72,6 +72,7 @@ class JobRoutes {
   [[nodiscard]] Result<boost::json::object> accounting(const model::Job& job) const;
   [[nodiscard]] Answer members(const model::Job& job) const;
   [[nodiscard]] Answer logs(const model::Job& job, const std::string& query) const;
+  [[nodiscard]] Answer open_stream(const model::Job& job, const net::HttpRequest& request) const;
   [[nodiscard]] Answer prune(const std::string& body, const model::Person& who) const;
   [[nodiscard]] Answer watch(const net::HttpRequest& request) const;
   // As it is now, or as it was when it ended.

@@ -1,17 +1,18 @@
 // Answers about jobs that grow while they are sent: output that is followed, and events.
-#include <poll.h>
-
 #include <algorithm>
 #include <boost/json.hpp>
 #include <limits>
 #include <set>
 
+#include "agent/waiting.h"
+#include "api/answers.h"
 #include "api/job_documents.h"
 #include "api/job_routes.h"
+#include "api/member_logs.h"
 #include "api/query.h"
+#include "api/stream_requests.h"
 #include "base/text.h"
 #include "net/server_sent_events.h"
-#include "run/log_reader.h"
 
 namespace divvy::api {
 namespace {
@@ -20,12 +21,15 @@ using namespace std::chrono_literals;
 
 // Whoever hears nothing for longer may take the server for dead.
 constexpr std::chrono::milliseconds kHeartbeat = 15s;
-// Where no descriptor says that there is more, and for members that are started meanwhile.
+// For members that are started meanwhile, and for the end of the job.
 constexpr std::chrono::milliseconds kLookAgain = 500ms;
+// For a machine to answer.
+constexpr std::chrono::seconds kPatience{10};
 
 struct LogQuery {
-  run::LogWish wish;
-  run::LogStyle style;
+  std::optional<std::uint64_t> tail;
+  std::optional<WallTime> since;
+  LogStyle style;
   std::optional<std::uint32_t> rank;
   std::optional<std::uint32_t> attempt;
   bool follow = false;
@@ -47,7 +51,8 @@ Result<LogQuery> parse_log_query(const std::string& text, const model::Job& job)
     return err(ErrorCode::kNotFound, "rank: job {} has no member {}; it has {}", job.id, *rank,
                members);
   }
-  wanted.wish = {tail, since};
+  wanted.tail = tail;
+  wanted.since = since;
   if (rank) wanted.rank = static_cast<std::uint32_t>(*rank);
   if (attempt) {
     wanted.attempt = static_cast<std::uint32_t>(
@@ -63,8 +68,11 @@ Result<LogQuery> parse_log_query(const std::string& text, const model::Job& job)
 bool JobRoutes::has_output(const model::Job& job, std::uint32_t attempt) const {
   if (attempt != job.attempt || job.members.empty()) return true;  // Nobody knows
   return std::ranges::any_of(job.members, [&](const model::JobMember& member) {
-    std::error_code code;
-    return std::filesystem::is_directory(parts_.folder_of({job.id, attempt, member.rank}), code);
+    agent::Agent* const agent = parts_.agents.find(member.node);
+    if (agent == nullptr) return true;
+    const agent::FindOrder order{{job.id, attempt, member.rank}};
+    const auto found = agent::ask_and_wait(*agent, order, kPatience);
+    return !found || found->report.has_value();
   });
 }
 
@@ -83,52 +91,94 @@ JobRoutes::Answer JobRoutes::logs(const model::Job& job, const std::string& quer
   response.stream = [this, id = job.id, wanted = wanted](net::HttpStream& stream) {
     std::uint32_t shown = 0;
     std::set<std::uint32_t> opened;  // ranks of the attempt that is shown
-    std::optional<run::GangLog> log;
-    run::LogWish wish = wanted.wish;  // of the first attempt only: of the others it is all
-    const auto send = [&](const std::vector<run::LogLine>& lines) {
-      std::string text;
-      for (const run::LogLine& line : lines) text += to_text(line, wanted.style);
-      return text.empty() || stream.send(text);
+    std::optional<MemberLogs> logs;
+    // Of the first attempt only: of the others it is all.
+    agent::StreamOrder order;
+    order.tail = wanted.tail;
+    order.since = wanted.since;
+    order.follow = wanted.follow;
+    bool any = false;
+    // Everything that there is now; false: nobody listens.
+    const auto send_all = [&] {
+      any = false;
+      for (;;) {
+        std::string text;
+        for (const MemberLine& line : logs->read()) text += to_text(line, wanted.style);
+        if (text.empty()) return true;
+        any = true;
+        if (!stream.send(text)) return false;
+      }
     };
     for (;;) {
       const auto now = find(id);
       if (!now) return;
       const std::uint32_t attempt = wanted.attempt.value_or(now->attempt);
-      if (attempt != shown || !log) {
-        if (log && !send(log->rest())) return;
-        log.emplace();
+      if (attempt != shown || !logs) {
+        if (logs) {
+          logs->finish();
+          if (!send_all()) return;
+        }
+        logs.emplace();
         opened.clear();
-        if (shown != 0) wish = {};
+        if (shown != 0) {
+          order.tail.reset();
+          order.since.reset();
+        }
         shown = attempt;
       }
       // Members come one after the other, and some may not be there yet.
       for (const model::JobMember& member : now->members) {
         if (opened.contains(member.rank)) continue;
         if (wanted.rank && member.rank != *wanted.rank) continue;
-        auto reader = run::LogReader::open(parts_.folder_of({id, attempt, member.rank}), wish);
-        if (!reader) continue;
-        log->add(member.rank, *std::move(reader));
+        agent::Agent* const agent = parts_.agents.find(member.node);
+        if (agent == nullptr) continue;
+        order.key = {id, attempt, member.rank};
+        auto output = agent->open_stream(order);
+        if (!output) continue;
+        logs->add(member.rank, *std::move(output));
         opened.insert(member.rank);
       }
-      bool any = false;
-      while (log) {
-        const auto lines = log->read();
-        if (lines.empty()) break;
-        any = true;
-        if (!send(lines)) return;
-      }
+      // What is written before the end is there when the end is known.
       const bool over = model::is_finished(now->state) || !wanted.follow;
-      if (over && !any) {
-        if (log && !send(log->rest())) return;
-        return;
-      }
+      if (over) logs->finish();
+      if (!send_all() || over) return;
       if (any) continue;
-      // A descriptor of one of them is enough to wait with; the others are looked at again soon.
-      const auto fds = log ? log->watch_fds() : std::vector<int>{};
-      if (log) log->clear_watches();
-      const int fd = fds.empty() ? -1 : fds.front();
-      if (stream.caller().wait_for(fd, kLookAgain) == net::Caller::Wait::kGone) return;
+      if (stream.caller().wait_for(logs->fd(), kLookAgain) == net::Caller::Wait::kGone) return;
     }
+  };
+  return response;
+}
+
+JobRoutes::Answer JobRoutes::open_stream(const model::Job& job,
+                                         const net::HttpRequest& request) const {
+  DIVVY_TRY(order, parse_stream_request(request.body));
+  if (to_lower(request.header("upgrade")) != kStreamProtocol) {
+    net::HttpResponse response = problem(problem_document(
+        426, "upgrade required",
+        fmt::format("this is a connection of its own: send \"Upgrade: {}\"", kStreamProtocol)));
+    response.headers["upgrade"] = std::string(kStreamProtocol);
+    return response;
+  }
+  const auto member = std::ranges::find(job.members, order.key.rank, &model::JobMember::rank);
+  if (member == job.members.end()) {
+    return err(ErrorCode::kFailedPrecondition, "job {} has no member {} that runs", job.id,
+               order.key.rank);
+  }
+  agent::Agent* const agent = parts_.agents.find(member->node);
+  if (agent == nullptr) {
+    return err(ErrorCode::kFailedPrecondition, "the machine {} of this member is not there",
+               member->node);
+  }
+  order.key.job = job.id;
+  order.key.attempt = job.attempt;
+  net::HttpResponse response;
+  response.upgrade = [agent, order = std::move(order)](UniqueFd& socket) {
+    auto opened = agent->open_stream(order);
+    if (!opened) return problem(opened.error());
+    socket = *std::move(opened);
+    net::HttpResponse switching{101, "", ""};
+    switching.headers["upgrade"] = std::string(kStreamProtocol);
+    return switching;
   };
   return response;
 }

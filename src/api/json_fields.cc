@@ -87,11 +87,11 @@ Result<std::optional<model::Seconds>> JsonFields::seconds(std::string_view name)
   return seconds;
 }
 
-Result<std::vector<std::string>> JsonFields::texts(std::string_view name) {
+Result<std::vector<std::string>> JsonFields::texts(std::string_view name, std::size_t most) {
   const json::value* value = take(name);
   std::vector<std::string> result;
   if (value == nullptr) return result;
-  if (!value->is_array() || value->as_array().size() > 64) {
+  if (!value->is_array() || value->as_array().size() > most) {
     return err(wrong(name, "a list of texts"));
   }
   for (const json::value& item : value->as_array()) {

@@ -27,7 +27,7 @@ class JsonFields {
   Result<std::optional<Share>> share(std::string_view name);
   Result<std::optional<Bytes>> bytes(std::string_view name);
   Result<std::optional<model::Seconds>> seconds(std::string_view name);
-  Result<std::vector<std::string>> texts(std::string_view name);
+  Result<std::vector<std::string>> texts(std::string_view name, std::size_t most = 64);
 
   // Refuses what nobody has asked for, with the field that was probably meant.
   [[nodiscard]] Status nothing_left() const;

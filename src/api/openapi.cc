@@ -51,6 +51,7 @@ std::string_view meaning_of(std::string_view status) {
       {"404", "there is no such thing"},
       {"409", "not as things stand"},
       {"413", "the request is too large"},
+      {"426", "send the header Upgrade"},
       {"429", "too many requests"},
       {"500", "the daemon could not do it"},
       {"501", "not supported here"},

@@ -122,8 +122,14 @@ constexpr FieldRow kAttempt[] = {
 constexpr FieldRow kAttemptList[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Attempt]", ""}};
 constexpr FieldRow kPlace[] = {
-    {"rank", "integer", ""}, {"name", "text", ""}, {"node", "text", ""}, {"folder", "text", ""},
+    {"rank", "integer", ""}, {"name", "text", ""}, {"node", "text", ""},
     {"phase", "<living,ended,lost>?", ""}, {"pid", "integer", ""}, {"without", "text", "Limits that it runs without"}};
+constexpr FieldRow kStreamRequest[] = {
+    {"kind", "<exec,attach,copy-in,copy-out,port>", ""}, {"rank", "count?-", "Of the member; 0"},
+    {"command", "[text]?-", "Of exec"}, {"environment", "[text]?-", "Of exec: NAME=VALUE"},
+    {"path", "text?-", "Working folder of exec; of copies"}, {"terminal", "boolean?-", "Of exec"},
+    {"rows", "integer(1..65535)?-", ""}, {"columns", "integer(1..65535)?-", ""},
+    {"port", "integer(1..65535)?-", ""}};
 constexpr FieldRow kMemberList[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Place]", ""}};
 constexpr FieldRow kPruneRequest[] = {
@@ -214,7 +220,8 @@ constexpr SchemaRow kSchemas[] = {
     {"Step", "", kStep}, {"Slice", "", kSlice}, {"End", "", kEnd}, {"Accounting", "", kAccounting}, {"Member", "", kMember},
     {"Wait", "Why it waits", kWait}, {"Job", "", kJob}, {"JobList", "", kJobList},
     {"Explanation", "", kExplanation}, {"Attempt", "", kAttempt}, {"AttemptList", "", kAttemptList},
-    {"Place", "", kPlace}, {"MemberList", "", kMemberList}, {"PruneRequest", "", kPruneRequest, true},
+    {"Place", "", kPlace}, {"MemberList", "", kMemberList}, {"StreamRequest", "", kStreamRequest, true},
+    {"PruneRequest", "", kPruneRequest, true},
     {"PruneResult", "", kPruneResult}, {"PersonRequest", "", kPersonRequest, true}, {"Person", "", kPerson},
     {"PersonList", "", kPersonList}, {"TokenRequest", "", kTokenRequest, true}, {"Token", "", kToken},
     {"TokenList", "", kTokenList}, {"QueueRequest", "", kQueueRequest, true},
@@ -243,6 +250,9 @@ constexpr OperationRow kOperations[] = {
     {"GET", "/v1/jobs/{id}/members", "listMembers", "Where its members are", "", "", 200, "MemberList", 0, "404"},
     {"GET", "/v1/jobs/{id}/logs", "readLogs", "Its output",
      "tail:position since:time rank:position attempt:position follow:boolean timestamps:boolean", "", 200, "text/plain", 0, "404"},
+    {"POST", "/v1/jobs/{id}/stream", "openStream",
+     "Into a member that runs: with Upgrade: divvy-stream the connection becomes one of frames",
+     "", "StreamRequest", 101, "application/octet-stream", 0, "404 409 426 501"},
     {"POST", "/v1/jobs/prune", "pruneJobs", "Forgets jobs that have ended", "", "PruneRequest", 200, "PruneResult"},
     {"GET", "/v1/watch", "watchEvents", "What happens, as server-sent events; goes on behind Last-Event-ID",
      "after:position job:position user:text limit:integer(1..1000) from:<now>", "", 200, "text/event-stream"},

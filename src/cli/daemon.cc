@@ -117,6 +117,14 @@ Result<Reply> Daemon::follow(const Question& question, const net::HttpPieces& pi
   return Reply{response.status, std::move(response.body)};
 }
 
+Result<Daemon::Upgraded> Daemon::upgrade(Question question, const std::string& protocol) const {
+  question.headers["upgrade"] = protocol;
+  DIVVY_TRY(made, advised(net::http_upgrade(target_of(options_), request_of(question, options_),
+                                            question.timeout),
+                          options_));
+  return Upgraded{{made.answer.status, std::move(made.answer.body)}, std::move(made.tunnel)};
+}
+
 bool is_of_root(const std::filesystem::path& socket) {
   struct stat info{};
   return ::geteuid() != 0 && ::stat(socket.c_str(), &info) == 0 && info.st_uid == 0;

@@ -55,6 +55,13 @@ class Daemon {
   // An answer that grows: net::http_follow(). The body of the reply is that of a refusal.
   [[nodiscard]] Result<Reply> follow(const Question& question, const net::HttpPieces& pieces) const;
 
+  // A connection of its own: net::http_upgrade(). Without a tunnel the reply is the refusal.
+  struct Upgraded {
+    Reply reply;
+    std::unique_ptr<net::HttpTunnel> tunnel;
+  };
+  [[nodiscard]] Result<Upgraded> upgrade(Question question, const std::string& protocol) const;
+
   // kUnavailable: none runs. Any other error is about one that does: it does not answer, or is not
   // to be believed.
   [[nodiscard]] Status reach() const;

@@ -117,8 +117,9 @@ constexpr const char* kPruneFooter = R"(Examples:
   divvy prune --older-than 1d --everybody)";
 
 constexpr const char* kExecFooter =
-    R"(Works on the machine of the job, for its own user and root. The command runs in the same
-place, with the same environment, limits and slice; it ends with the job.
+    R"(For the owner of the job and admins, from anywhere. The command runs in the same place,
+with the same environment, limits and slice; it ends with the job, and is hung up when
+the connection is lost.
 
 Examples:
   divvy exec 17 -- nvidia-smi
@@ -138,9 +139,9 @@ Examples:
 Exit status: that of the member; 130 after Ctrl-C.)";
 
 constexpr const char* kCopyFooter =
-    R"(Works on the machine of the job, for its own user and root; with a container it is the
-container's files. Folders are copied with all that is in them. Into a job, the target
-is a folder that is there.
+    R"(For the owner of the job and admins, from anywhere; with a container it is the container's
+files. Folders are copied with all that is in them. Into a job, the target is a folder
+that is there. The job needs tar.
 
 Examples:
   divvy cp 17:/data/model.pt .

@@ -48,7 +48,7 @@ void add_gpus(CommandTree& tree) {
                                               arguments->topology
                                                   ? std::span<const OutputFormat>(kTopologyFormats)
                                                   : std::span<const OutputFormat>(kGpuFormats)));
-        DIVVY_CHECK_OK(check_on_this_machine(session));
+        DIVVY_CHECK_OK(check_on_this_machine(session, "divvy gpu list"));
         DIVVY_TRY(daemon, session.daemon());
         const Inventory inventory = judged_by(daemon, session.services.inventory);
         return print(session,
@@ -66,7 +66,6 @@ void add_gpu_group(CommandTree& tree) {
   gpu->group(heading::kGpus);
   for (const CLI::App* command : shown_commands(*gpu)) {
     tree.set_action(*command, [arguments, gpu](const Session& session) -> Result<int> {
-      DIVVY_CHECK_OK(check_on_this_machine(session));
       const auto daemon = session.daemon();
       if (!daemon) return session.fail(daemon.error());
       return run_gpu(*gpu, *arguments, *daemon, session.style, session.out, session.err);
@@ -100,7 +99,6 @@ void add_events(CommandTree& tree) {
           }
           return show_job_events(session, *daemon, options);
         }
-        DIVVY_CHECK_OK(check_on_this_machine(session, "divvy events --jobs"));
         return show_events(
             *daemon, {.format = format, .follow = arguments->follow, .since = arguments->since},
             session.style, session.out, session.err);

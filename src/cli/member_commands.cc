@@ -1,4 +1,4 @@
-// Commands that go into a job that runs on this machine: exec, attach, cp.
+// Commands that go into a job that runs: exec, attach, cp.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -10,7 +10,6 @@
 #include "cli/job_help_texts.h"
 #include "cli/job_reference.h"
 #include "cli/member_visit.h"
-#include "cli/on_this_machine.h"
 #include "cli/session.h"
 
 namespace divvy::cli {
@@ -26,7 +25,7 @@ tl::expected<MemberPlace, int> find_member(const Session& session, const std::st
   for (const Answer& member : items) {
     if (member["rank"].number() != rank) continue;
     if (member["phase"].text() != "living") break;
-    return MemberPlace{.job = *id, .rank = rank, .folder = member["folder"].raw()};
+    return MemberPlace{.job = *id, .rank = rank};
   }
   session.say(items.empty()
                   ? fmt::format("job {} does not run; `divvy get {}` says why", *id, *id)
@@ -46,31 +45,32 @@ struct ExecArguments {
 };
 
 Result<int> exec(const Session& session, const ExecArguments& arguments) {
-  DIVVY_CHECK_OK(check_on_this_machine(session));
-  run::ExecRequest request;
-  request.command = arguments.command;
-  if (request.command.empty()) {
+  ExecWish wish{.command = arguments.command,
+                .environment = arguments.environment,
+                .folder = arguments.folder,
+                .terminal = arguments.terminal};
+  if (wish.command.empty()) {
     return err(ErrorCode::kInvalidArgument, "no command was given: divvy exec {} -- nvidia-smi",
                arguments.job);
   }
-  for (const std::string& pair : arguments.environment) {
+  bool has_terminal_kind = false;
+  for (const std::string& pair : wish.environment) {
     const std::size_t equals = pair.find('=');
     if (equals == std::string::npos || equals == 0) {
       return err(ErrorCode::kInvalidArgument, "--env wants NAME=VALUE");
     }
-    request.environment[pair.substr(0, equals)] = pair.substr(equals + 1);
+    has_terminal_kind = has_terminal_kind || pair.starts_with("TERM=");
   }
-  request.working_directory = arguments.folder;
   if (arguments.terminal && ::isatty(STDIN_FILENO) == 0) {
     return err(ErrorCode::kInvalidArgument, "standard input is no terminal; leave out -t");
   }
   const auto place = find_member(session, arguments.job, arguments.rank);
   if (!place) return place.error();
-  if (arguments.terminal) {
+  if (arguments.terminal && !has_terminal_kind) {
     const auto kind = session.terminal.environment("TERM");
-    if (kind && !request.environment.contains("TERM")) request.environment["TERM"] = *kind;
+    if (kind) wish.environment.push_back("TERM=" + *kind);
   }
-  return exec_in_member(session, *place, request, arguments.terminal);
+  return exec_in_member(session, *place, wish);
 }
 
 void add_exec(CommandTree& tree) {
@@ -99,7 +99,6 @@ void add_attach(CommandTree& tree) {
   auto arguments = std::make_shared<AttachArguments>();
   CLI::App* command = tree.add(heading::kJobs, "attach", "See what a job writes, and type to it",
                                kAttachFooter, [arguments](const Session& session) -> Result<int> {
-                                 DIVVY_CHECK_OK(check_on_this_machine(session, "divvy logs -f"));
                                  const auto place =
                                      find_member(session, arguments->job, arguments->rank);
                                  if (!place) return place.error();
@@ -131,7 +130,6 @@ Result<int> copy(const Session& session, const CopyArguments& arguments) {
     return err(ErrorCode::kInvalidArgument,
                "one of the two is in a job: divvy cp 17:/data/model.pt .");
   }
-  DIVVY_CHECK_OK(check_on_this_machine(session));
   const auto& [job, path] = from ? *from : *to;
   if (!path.starts_with('/')) {
     return err(ErrorCode::kInvalidArgument, "the path in the job is a whole one, like {}:/data",

@@ -1,10 +1,12 @@
-// Copies between this machine's files and a member: tar on both sides, joined by a pipe.
+// Copies between this machine's files and a member: tar on both sides, joined by a stream.
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <boost/json.hpp>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <vector>
@@ -60,23 +62,21 @@ bool succeeded(pid_t pid) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-Result<run::DoorVisit> visit_for_copy(const MemberPlace& place) {
-  return run::DoorVisit::begin(fs::path(place.folder));
-}
-
-// How the member's tar ended; what it had to say went to standard error.
-Status wait_for_end(run::DoorVisit& door) {
-  for (;;) {
-    DIVVY_TRY(end, door.ended(std::chrono::minutes(10)));
-    if (!end) continue;
-    if (end->exit_code == 0 && end->signal == 0) return {};
-    if (end->exit_code == 127) {
-      return err(ErrorCode::kUnsupported, "the job has no tar, with which copies are made inside");
-    }
-    return err(ErrorCode::kIo, "tar in the job ended with {}",
-               end->signal != 0 ? fmt::format("signal {}", end->signal)
-                                : fmt::format("status {}", end->exit_code));
+// Moves bytes between the pipe of our tar and the other one until that has ended; what it had to say
+// goes to standard error.
+Status pass_on(MemberStream& stream, MemberStream::Ends ends) {
+  // Our tar may end before it has read everything, which is an error of ours to tell.
+  const auto before = std::signal(SIGPIPE, SIG_IGN);
+  const auto end = stream.run({.ends = ends});
+  (void)std::signal(SIGPIPE, before);
+  if (!end) return err(end.error());
+  if ((*end)->exit_code == 0 && (*end)->signal == 0) return {};
+  if ((*end)->exit_code == 127) {
+    return err(ErrorCode::kUnsupported, "the job has no tar, with which copies are made inside");
   }
+  return err(ErrorCode::kIo, "tar in the job ended with {}",
+             (*end)->signal != 0 ? fmt::format("signal {}", (*end)->signal)
+                                 : fmt::format("status {}", (*end)->exit_code));
 }
 
 // "a/b/" and "a/b" are the same thing to copy.
@@ -88,8 +88,6 @@ fs::path without_slash(const fs::path& path) {
 
 int copy_from_member(const Session& session, const MemberPlace& place, const std::string& from,
                      const std::string& to) {
-  auto door = visit_for_copy(place);
-  if (!door) return session.fail(door.error());
   auto pipe = make_pipe();
   if (!pipe) return session.fail(pipe.error());
   // As cp does it: into a folder that is there, otherwise as a thing of that name.
@@ -120,13 +118,14 @@ int copy_from_member(const Session& session, const MemberPlace& place, const std
     }
     words.push_back(fmt::format("--transform=s|^{}|{}|S", pattern, replacement));
   }
+  auto stream = MemberStream::open(session, place, {{"kind", "copy-out"}, {"path", from}});
+  if (!stream) return stream.error();
   const auto tar = start_tar(std::move(words), pipe->read.get(), STDIN_FILENO);
   if (!tar) return session.fail(tar.error());
   pipe->read.reset();
-  const Status started =
-      door->copy({.path = from, .out = true}, {STDIN_FILENO, pipe->write.get(), STDERR_FILENO});
+  const Status sent =
+      pass_on(*stream, {.output = pipe->write.get(), .error = STDERR_FILENO});
   pipe->write.reset();
-  const Status sent = started ? wait_for_end(*door) : started;
   const bool taken = succeeded(*tar);
   if (!sent) return session.fail(sent.error());
   return taken ? kExitOk : kExitError;
@@ -139,20 +138,19 @@ int copy_to_member(const Session& session, const MemberPlace& place, const std::
     session.say(from + ": no such file or folder");
     return kExitNotFound;
   }
-  auto door = visit_for_copy(place);
-  if (!door) return session.fail(door.error());
   auto pipe = make_pipe();
   if (!pipe) return session.fail(pipe.error());
+  auto stream = MemberStream::open(session, place, {{"kind", "copy-in"}, {"path", to}});
+  if (!stream) return stream.error();
   const fs::path source = without_slash(fs::absolute(from));
   const auto tar = start_tar({"--create", "--file", "-", "--directory",
                               source.parent_path().string(), "--", source.filename().string()},
                              pipe->write.get(), STDOUT_FILENO);
   if (!tar) return session.fail(tar.error());
   pipe->write.reset();
-  const Status started =
-      door->copy({.path = to, .out = false}, {pipe->read.get(), STDOUT_FILENO, STDERR_FILENO});
+  const Status taken = pass_on(
+      *stream, {.input = pipe->read.get(), .output = STDOUT_FILENO, .error = STDERR_FILENO});
   pipe->read.reset();
-  const Status taken = started ? wait_for_end(*door) : started;
   const bool sent = succeeded(*tar);
   if (!taken) return session.fail(taken.error());
   return sent ? kExitOk : kExitError;

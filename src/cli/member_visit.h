@@ -1,25 +1,24 @@
-// What exec, attach and cp do at the door of a member on this machine. Runs on the main thread;
-// signals that are to be passed on are polled for meanwhile.
+// What exec, attach and cp do in a member, through the daemon, wherever the member is. Runs on the
+// main thread; signals that are to be passed on are polled for meanwhile.
 #pragma once
 
 #include <string>
+#include <vector>
 
-#include "base/result.h"
-#include "run/door_client.h"
+#include "cli/member_stream.h"
 
 namespace divvy::cli {
 
-struct Session;
-
-struct MemberPlace {
-  std::uint64_t job = 0;
-  std::uint32_t rank = 0;
-  std::string folder;
+struct ExecWish {
+  std::vector<std::string> command;
+  std::vector<std::string> environment;  // NAME=VALUE, beside the member's
+  std::string folder;                    // empty: the member's
+  bool terminal = false;
 };
 
 // The exit status of the command, as a shell has it.
 [[nodiscard]] int exec_in_member(const Session& session, const MemberPlace& place,
-                                 const run::ExecRequest& request, bool terminal);
+                                 const ExecWish& wish);
 // Ctrl-C ends the looking, never the job. `input`: what is typed goes to the job.
 [[nodiscard]] int attach_to_member(const Session& session, const MemberPlace& place, bool input);
 // Between a path here and one in the member; a folder with all that is in it.

@@ -1,27 +1,85 @@
-// exec and cp at the door of a real member, found through a daemon that only says where it is.
-#include <gtest/gtest.h>
+// exec, attach and cp against a daemon whose other end of the stream is played by the test.
+#include "cli/member_visit.h"
 
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "cli/exit_codes.h"
 #include "cli/fake_daemon.h"
-#include "run/testing.h"
 
 namespace divvy::cli {
 namespace {
 
-class MemberVisits : public run::RuntimeTest {
+// The member's side of a stream.
+class Played {
+ public:
+  explicit Played(int fd) : fd_(fd) {}
+  void say(const sys::Frame& frame) const {
+    EXPECT_TRUE(sys::send_frames(fd_.get(), sys::to_bytes(frame)));
+  }
+  // Everything up to the end of the input.
+  std::string input() {
+    std::string all;
+    for (;;) {
+      const auto frame = frames_.next();
+      EXPECT_TRUE(frame);
+      if (!frame) return all;
+      if (*frame) {
+        if (const auto* const bytes = std::get_if<sys::InputFrame>(&**frame)) all += bytes->bytes;
+        if (std::holds_alternative<sys::InputEndFrame>(**frame)) return all;
+        continue;
+      }
+      char piece[4096];
+      const ssize_t got = ::read(fd_.get(), piece, sizeof piece);
+      if (got <= 0) return all;
+      frames_.add({piece, static_cast<std::size_t>(got)});
+    }
+  }
+
+ private:
+  UniqueFd fd_;
+  sys::FrameReader frames_;
+};
+
+class MemberVisits : public ::testing::Test {
  protected:
   void SetUp() override {
-    run::RuntimeTest::SetUp();
-    ASSERT_TRUE(runtime_->start(plain(17, {"sleep", "600"})));
-    daemon_.on("GET /v1/jobs/17/members",
-               fmt::format(R"({{"items":[{{"rank":0,"folder":"{}","phase":"living"}}]}})",
-                           (options().members / to_string(key(17))).string()));
+    daemon_.on("GET /v1/jobs/17/members", R"({"items":[{"rank":0,"phase":"living"}]})");
+  }
+  void TearDown() override { join(); }
+  void join() {
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+  void play(std::function<void(Played&)> part) {
+    daemon_.on("POST /v1/jobs/17/stream", [this, part](const net::HttpRequest& request) {
+      EXPECT_EQ(request.header("upgrade"), "divvy-stream");
+      net::HttpResponse answer;
+      answer.upgrade = [this, part](UniqueFd& socket) {
+        int ends[2];
+        EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+        socket = UniqueFd(ends[0]);
+        threads_.emplace_back([part, fd = ends[1]] {
+          Played played(fd);
+          part(played);
+        });
+        net::HttpResponse switching{101, "", ""};
+        switching.headers["upgrade"] = "divvy-stream";
+        return switching;
+      };
+      return answer;
+    });
   }
   CliOutcome divvy(std::vector<std::string> arguments) {
-    return run_divvy(arguments, daemon_.socket());
+    CliOutcome outcome = run_divvy(arguments, daemon_.socket());
+    join();
+    return outcome;
   }
   std::string path(const std::string& name) const { return (daemon_.folder() / name).string(); }
   static std::string content(const std::string& file) {
@@ -29,30 +87,86 @@ class MemberVisits : public run::RuntimeTest {
     text << std::ifstream(file).rdbuf();
     return text.str();
   }
+
+  std::vector<std::thread> threads_;
   FakeDaemon daemon_;
 };
 
-TEST_F(MemberVisits, ExecRunsTheCommandAndHasItsExitStatus) {
-  const std::string file = path("said");
-  EXPECT_EQ(divvy({"exec", "17", "-e", "WORD=hello", "--", "sh", "-c",
-                   "echo $WORD > " + file + "; exit 7"})
-                .status,
-            7);
-  EXPECT_EQ(content(file), "hello\n");
-  EXPECT_EQ(divvy({"exec", "17", "--", "sh", "-c", "kill -9 $$"}).status, 137);
-  EXPECT_EQ(divvy({"exec", "17", "--", "no-such-program"}).status, kExitNoSuchCommand);
+TEST_F(MemberVisits, ExecShowsWhatTheCommandWritesAndHasItsExitStatus) {
+  play([](Played& member) {
+    member.say(sys::StartedFrame{true});
+    member.say(sys::OutputFrame{"hello\n"});
+    member.say(sys::EndFrame{7, 0, ""});
+  });
+  ::testing::internal::CaptureStdout();
+  const CliOutcome outcome =
+      divvy({"exec", "17", "-e", "WORD=x", "--cwd", "/tmp", "--", "sh", "-c", "y"});
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "hello\n");
+  EXPECT_EQ(outcome.status, 7) << outcome.err;
+  EXPECT_EQ(daemon_.last_asked(),
+            R"(POST /v1/jobs/17/stream {"kind":"exec","command":["sh","-c","y"],)"
+            R"("environment":["WORD=x"],"path":"/tmp","terminal":false,"rank":0})");
 }
 
-TEST_F(MemberVisits, FilesAreCopiedOutAndIn) {
+TEST_F(MemberVisits, ExecHasTheStatusOfASignalAndOfWhatCannotBeStarted) {
+  play([](Played& member) {
+    member.say(sys::StartedFrame{true});
+    member.say(sys::EndFrame{0, SIGKILL, ""});
+  });
+  EXPECT_EQ(divvy({"exec", "17", "--", "x"}).status, 137);
+  play([](Played& member) {
+    member.say(sys::RefusedFrame{{ErrorCode::kNotFound, "x: no such program"}});
+  });
+  EXPECT_EQ(divvy({"exec", "17", "--", "x"}).status, kExitNoSuchCommand);
+  play([](Played& member) { member.say(sys::StartedFrame{true}); });
+  const CliOutcome lost = divvy({"exec", "17", "--", "x"});
+  EXPECT_EQ(lost.status, kExitError);
+  EXPECT_NE(lost.err.find("was lost"), std::string::npos) << lost.err;
+}
+
+TEST_F(MemberVisits, ARefusalOfTheDaemonIsSaid) {
+  daemon_.on("POST /v1/jobs/17/stream", R"({"detail":"job 17 belongs to ada"})", 403);
+  const CliOutcome outcome = divvy({"exec", "17", "--", "x"});
+  EXPECT_EQ(outcome.status, kExitDenied);
+  EXPECT_NE(outcome.err.find("job 17 belongs to ada"), std::string::npos) << outcome.err;
+}
+
+TEST_F(MemberVisits, AttachSaysThatNoInputIsTakenAndHasTheExitStatusOfTheJob) {
+  play([](Played& member) {
+    member.say(sys::StartedFrame{false});
+    member.say(sys::EndFrame{3, 0, ""});
+  });
+  const CliOutcome outcome = divvy({"attach", "17"});
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_NE(outcome.err.find("takes no input"), std::string::npos) << outcome.err;
+}
+
+TEST_F(MemberVisits, FilesAreCopiedInAndOutAsTarStreams) {
+  std::string tar;
+  play([&](Played& member) {
+    member.say(sys::StartedFrame{true});
+    tar = member.input();
+    member.say(sys::EndFrame{});
+  });
   std::ofstream(path("a.txt")) << "text";
-  EXPECT_EQ(divvy({"cp", "17:" + path("a.txt"), path("b.txt")}).status, kExitOk);
+  EXPECT_EQ(divvy({"cp", path("a.txt"), "17:/into"}).status, kExitOk);
+  EXPECT_EQ(daemon_.last_asked(),
+            R"(POST /v1/jobs/17/stream {"kind":"copy-in","path":"/into","rank":0})");
+  play([&](Played& member) {
+    member.say(sys::StartedFrame{true});
+    member.say(sys::OutputFrame{tar});
+    member.say(sys::EndFrame{});
+  });
+  EXPECT_EQ(divvy({"cp", "17:/into/a.txt", path("b.txt")}).status, kExitOk);
   EXPECT_EQ(content(path("b.txt")), "text");
-  std::filesystem::create_directory(path("into"));
-  EXPECT_EQ(divvy({"cp", path("b.txt"), "17:" + path("into")}).status, kExitOk);
-  EXPECT_EQ(content(path("into/b.txt")), "text");
-  EXPECT_EQ(divvy({"cp", "17:" + path("into"), path("folder")}).status, kExitOk);
-  EXPECT_EQ(content(path("folder/b.txt")), "text");
-  EXPECT_EQ(divvy({"cp", "17:" + path("missing"), path("c")}).status, kExitError);
+  std::filesystem::create_directory(path("folder"));
+  EXPECT_EQ(divvy({"cp", "17:/into/a.txt", path("folder")}).status, kExitOk);
+  EXPECT_EQ(content(path("folder/a.txt")), "text");
+  play([](Played& member) {
+    member.say(sys::StartedFrame{true});
+    member.say(sys::EndFrame{2, 0, ""});
+  });
+  EXPECT_EQ(divvy({"cp", "17:/missing", path("c")}).status, kExitError);
   EXPECT_EQ(divvy({"cp", path("missing"), "17:/tmp"}).status, kExitNotFound);
 }
 

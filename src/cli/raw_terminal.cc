@@ -30,7 +30,7 @@ RawTerminal::~RawTerminal() {
   if (before_) ::tcsetattr(STDIN_FILENO, TCSADRAIN, &*before_);
 }
 
-run::TerminalSize terminal_size() {
+sys::WindowFrame terminal_size() {
   winsize size{};
   if (::ioctl(STDIN_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) return {};
   return {.rows = size.ws_row, .columns = size.ws_col};

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "base/result.h"
-#include "run/door_messages.h"
+#include "sys/frames.h"
 
 namespace divvy::cli {
 
@@ -27,7 +27,7 @@ class RawTerminal {
   std::optional<termios> before_;
 };
 
-[[nodiscard]] run::TerminalSize terminal_size();
+[[nodiscard]] sys::WindowFrame terminal_size();
 
 // Signals as something to poll for; as before when it goes.
 class SignalPipe {

@@ -88,7 +88,6 @@ void add_set(CommandTree& tree) {
           return err(ErrorCode::kInvalidArgument,
                      "nothing to change was named: --gpu, --gpu-mem, --cap, --no-cap or --class");
         }
-        DIVVY_CHECK_OK(check_on_this_machine(session));
         const auto daemon = session.daemon();
         if (!daemon) return session.fail(daemon.error());
         return change_tenant(*daemon, options, session.style, session.out, session.err);
@@ -114,7 +113,6 @@ void add_ps(CommandTree& tree) {
       tree.add(heading::kGpus, "ps", "List who holds which part of which GPU and what they use",
                kPsFooter, [arguments](const Session& session) -> Result<int> {
                  DIVVY_TRY(format, parse_output_format(arguments->format, kTenantFormats));
-                 DIVVY_CHECK_OK(check_on_this_machine(session, "divvy list --state running"));
                  const auto daemon = session.daemon();
                  if (!daemon) return session.fail(daemon.error());
                  return list_tenants(*daemon, {.format = format, .watch = arguments->watch},
@@ -135,7 +133,6 @@ void add_top(CommandTree& tree) {
       tree.add(heading::kGpus, "top", "Watch GPUs and tenants live", kTopFooter,
                [arguments](const Session& session) -> Result<int> {
                  DIVVY_TRY(format, parse_output_format(arguments->format, kTopFormats));
-                 DIVVY_CHECK_OK(check_on_this_machine(session, "divvy list --watch"));
                  const auto daemon = session.daemon();
                  if (!daemon) return session.fail(daemon.error());
                  return watch_tenants(*daemon, {.format = format, .once = arguments->once},
@@ -158,7 +155,6 @@ void add_tenant_commands(CommandTree& tree) {
   slice->group(heading::kGpus);
   for (const CLI::App* command : shown_commands(*slice)) {
     tree.set_action(*command, [arguments, slice](const Session& session) -> Result<int> {
-      DIVVY_CHECK_OK(check_on_this_machine(session));
       const auto daemon = session.daemon();
       if (!daemon) return session.fail(daemon.error());
       return run_slice(*slice, *arguments, *daemon,

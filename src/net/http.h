@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "net/tcp_address.h"
 #include "net/tls.h"
 
@@ -58,6 +59,10 @@ struct HttpResponse {
   HttpHeaders headers{};
   // Instead of a body. Called once, after the head was sent; the answer ends when it returns.
   std::function<void(HttpStream&)> stream{};
+  // Instead of anything else, for a request with the header "upgrade". Called once, when there is
+  // room for one more stream: a status of 101 and a connected socket, whose bytes then go both ways
+  // over the connection until both directions have ended; or any other answer.
+  std::function<HttpResponse(UniqueFd& socket)> upgrade{};
 };
 
 // Who sent a request, as the kernel vouches. For the duration of one call of the handler or of a
@@ -106,7 +111,7 @@ struct HttpServerOptions {
   std::optional<TlsIdentity> tls{};   // On the network
   std::size_t max_connections = 64;   // Those beyond are told to come back later
   std::size_t max_per_caller = 0;     // Connections of one user or address; 0: as many as there are
-  std::size_t max_streams = 32;       // Answers that grow; the rest is for those that end
+  std::size_t max_streams = 32;       // Answers that grow, upgrades; the rest is for those that end
   std::size_t max_for_operators = 0;  // Beyond max_connections, for root and our own user
   std::uint32_t max_rate = 0;         // Requests a second of one account; 0: any number
   // Who has shown who they are is not kept waiting by a stranger at the same address.
@@ -169,5 +174,31 @@ using HttpPieces = std::function<bool(std::string_view)>;
 [[nodiscard]] Result<HttpResponse> http_follow(const HttpTarget& target, const HttpRequest& request,
                                                std::optional<std::chrono::milliseconds> silence,
                                                const HttpPieces& pieces);
+
+// A connection after an upgrade, as a socket. What is written there goes to the server and the other
+// way round; the end of one direction is passed on.
+class HttpTunnel {
+ public:
+  class Impl;
+  explicit HttpTunnel(std::unique_ptr<Impl> impl);
+  // Cuts the connection.
+  ~HttpTunnel();
+  HttpTunnel(const HttpTunnel&) = delete;
+  HttpTunnel& operator=(const HttpTunnel&) = delete;
+
+  [[nodiscard]] int fd() const;
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+struct HttpUpgrade {
+  HttpResponse answer;                 // the refusal with its body, where there is no tunnel
+  std::unique_ptr<HttpTunnel> tunnel;  // with a status of 101
+};
+
+// Like http_request(), with the header "upgrade" in the request.
+[[nodiscard]] Result<HttpUpgrade> http_upgrade(const HttpTarget& target, const HttpRequest& request,
+                                               std::optional<std::chrono::milliseconds> timeout);
 
 }  // namespace divvy::net

@@ -1,5 +1,6 @@
 #include <netinet/in.h>
 #include <openssl/ssl.h>
+#include <pthread.h>
 #include <sys/socket.h>
 
 #include <boost/asio/generic/stream_protocol.hpp>
@@ -10,6 +11,10 @@
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -17,6 +22,7 @@
 #include "net/http.h"
 #include "net/local_connect.h"
 #include "net/tls_context.h"
+#include "net/tunnel.h"
 
 namespace divvy::net {
 namespace {
@@ -62,7 +68,11 @@ http::request<http::string_body> to_message(const HttpRequest& request) {
   message.set(http::field::content_type, "application/json");
   for (const auto& [name, value] : request.headers) message.set(name, value);
   message.body() = request.body;
-  message.keep_alive(false);
+  if (request.header("upgrade").empty()) {
+    message.keep_alive(false);
+  } else {
+    message.set(http::field::connection, "Upgrade");
+  }
   message.prepare_payload();
   return message;
 }
@@ -164,6 +174,9 @@ class Exchange {
     return {};
   }
 
+  // What came behind the answer.
+  beast::flat_buffer take_rest() { return std::move(buffer_); }
+
  private:
   asio::io_context& context_;
   Stream& stream_;
@@ -215,14 +228,22 @@ ErrorNumber handshake(Exchange<TlsStream>& exchange, TlsStream& stream, const Ht
       [&](auto done) { stream.async_handshake(asio::ssl::stream_base::client, done); });
 }
 
-Result<HttpResponse> speak(const HttpTarget& target, const HttpRequest& request, Times times,
-                           const HttpPieces* pieces) {
+// A connection with all that it needs to live on.
+struct Line {
+  asio::io_context context{1};
+  PlainStream plain{context};
+  std::shared_ptr<asio::ssl::context> trust = nullptr;
+  std::optional<TlsStream> secure = std::nullopt;  // instead of the plain one
+};
+
+// Connects, and calls `use` with the exchange on whatever was made.
+template <typename Use>
+Status on_line(Line& line, const HttpTarget& target, Times times, const Use& use) {
   DIVVY_TRY(place, find(target));
   try {
-    asio::io_context context(1);
-    PlainStream plain(context);
+    PlainStream& plain = line.plain;
     const bool local = !target.network;
-    Exchange<PlainStream> first(context, plain, times, local ? &target : nullptr);
+    Exchange<PlainStream> first(line.context, plain, times, local ? &target : nullptr);
     ErrorNumber code;
     if (local) {
       DIVVY_TRY(fd, connect_locally(target.socket, target.silence));
@@ -234,30 +255,44 @@ Result<HttpResponse> speak(const HttpTarget& target, const HttpRequest& request,
       code = first.wait([&](auto done) { plain.async_connect(endpoint, done); });
       if (!code) break;
     }
-    HttpResponse answer;
     if (!code && target.network && target.tls) {
       DIVVY_TRY(trust, client_context(*target.tls));
-      TlsStream secure(std::move(plain), *trust);
-      Exchange<TlsStream> inside(context, secure, times);
-      code = handshake(inside, secure, target);
-      if (!code) code = inside.ask(request, pieces, answer);
+      line.trust = std::move(trust);
+      line.secure.emplace(std::move(plain), *line.trust);
+      Exchange<TlsStream> inside(line.context, *line.secure, times);
+      code = handshake(inside, *line.secure, target);
+      if (!code) code = use(inside);
     } else if (!code) {
-      code = first.ask(request, pieces, answer);
+      code = use(first);
     }
     if (code) return err(to_error(code, place.text));
-    return answer;
+    return {};
   } catch (const std::exception& error) {
     return err(ErrorCode::kInternal, "the request to {} failed: {}", place.text, error.what());
   }
+}
+
+Result<HttpResponse> speak(const HttpTarget& target, const HttpRequest& request, Times times,
+                           const HttpPieces* pieces) {
+  Line line;
+  HttpResponse answer;
+  DIVVY_CHECK_OK(on_line(line, target, times, [&](auto& exchange) {
+    return exchange.ask(request, pieces, answer);
+  }));
+  return answer;
+}
+
+Times until(std::optional<std::chrono::milliseconds> timeout) {
+  Times times;
+  if (timeout) times.deadline = std::chrono::steady_clock::now() + *timeout;
+  return times;
 }
 
 }  // namespace
 
 Result<HttpResponse> http_request(const HttpTarget& target, const HttpRequest& request,
                                   std::optional<std::chrono::milliseconds> timeout) {
-  Times times;
-  if (timeout) times.deadline = std::chrono::steady_clock::now() + *timeout;
-  return speak(target, request, times, nullptr);
+  return speak(target, request, until(timeout), nullptr);
 }
 
 Result<HttpResponse> http_request(const std::filesystem::path& socket, const HttpRequest& request,
@@ -274,6 +309,85 @@ Result<HttpResponse> http_follow(const HttpTarget& target, const HttpRequest& re
                                  std::optional<std::chrono::milliseconds> silence,
                                  const HttpPieces& pieces) {
   return speak(target, request, {.deadline = {}, .step = silence}, &pieces);
+}
+
+class HttpTunnel::Impl {
+ public:
+  Impl(std::unique_ptr<Line> line, beast::flat_buffer rest, UniqueFd ours, UniqueFd callers)
+      : line_(std::move(line)),
+        rest_(std::move(rest)),
+        local_(line_->context, Protocol(AF_UNIX, 0), ours.release()),
+        callers_(std::move(callers)) {
+    line_->context.restart();
+    // Signals are for the caller's threads.
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    thread_ = std::thread([this] { run(); });
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  ~Impl() {
+    line_->context.stop();
+    thread_.join();
+  }
+  [[nodiscard]] int fd() const { return callers_.get(); }
+
+ private:
+  void run() {
+    if (line_->secure) {
+      pass(*line_->secure);
+    } else {
+      pass(line_->plain);
+    }
+  }
+  template <typename Stream>
+  void pass(Stream& stream) {
+    Tunnel<Stream> both(stream, local_, rest_, {});
+    both.start();
+    line_->context.run();
+    // Whoever reads there sees the end, however it came.
+    ErrorNumber ignored;
+    ignored = local_.close(ignored);
+    beast::get_lowest_layer(stream).close();
+    // Stopped, it still has what would use the tunnel.
+    line_->context.restart();
+    line_->context.run();
+  }
+
+  std::unique_ptr<Line> line_;
+  beast::flat_buffer rest_;
+  Protocol::socket local_;
+  UniqueFd callers_;
+  std::thread thread_;
+};
+
+HttpTunnel::HttpTunnel(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+HttpTunnel::~HttpTunnel() = default;
+int HttpTunnel::fd() const { return impl_->fd(); }
+
+Result<HttpUpgrade> http_upgrade(const HttpTarget& target, const HttpRequest& request,
+                                 std::optional<std::chrono::milliseconds> timeout) {
+  auto line = std::make_unique<Line>();
+  HttpUpgrade made;
+  beast::flat_buffer rest;
+  DIVVY_CHECK_OK(on_line(*line, target, until(timeout), [&](auto& exchange) {
+    const ErrorNumber code = exchange.ask(request, nullptr, made.answer);
+    rest = exchange.take_rest();
+    return code;
+  }));
+  if (made.answer.status != 101) return made;
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    return err(ErrorCode::kResourceExhausted, "no socket: {}", std::strerror(errno));
+  }
+  try {
+    made.tunnel = std::make_unique<HttpTunnel>(std::make_unique<HttpTunnel::Impl>(
+        std::move(line), std::move(rest), UniqueFd(ends[0]), UniqueFd(ends[1])));
+  } catch (const std::exception& error) {
+    return err(ErrorCode::kResourceExhausted, "no tunnel: {}", error.what());
+  }
+  return made;
 }
 
 }  // namespace divvy::net

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <netdb.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "net/tunnel.h"
 
 namespace divvy::net {
 namespace {
@@ -126,6 +128,7 @@ class Connection final : public HttpStream {
     }
     const bool keep = parser.get().keep_alive();
     HttpResponse answer = ask(to_request(parser.get()));
+    if (answer.upgrade) return upgrade(answer, keep) && keep;
     if (answer.stream) return stream(answer, parser.get().version() >= 11, keep) && keep;
     return write(std::move(answer), keep) && keep;
   }
@@ -173,11 +176,60 @@ class Connection final : public HttpStream {
     return !wait([&](auto done) { http::async_write(stream_, response, done); });
   }
 
-  bool stream(const HttpResponse& answer, bool chunked, bool keep) {
-    if (rules_.streams.fetch_add(1) >= rules_.options.max_streams) {
-      --rules_.streams;
-      return write(refusal(503, "unavailable", "too many watch already; try again later"), keep);
+  // False: there are too many already.
+  bool take_stream() {
+    if (rules_.streams.fetch_add(1) < rules_.options.max_streams) return true;
+    --rules_.streams;
+    return false;
+  }
+  static HttpResponse too_many_streams() {
+    return refusal(503, "unavailable", "too many watch already; try again later");
+  }
+
+  // Like exchange(): false when the connection is to end, as it does after an upgrade.
+  bool upgrade(const HttpResponse& offer, bool keep) {
+    if (!take_stream()) return write(too_many_streams(), keep);
+    UniqueFd socket;
+    HttpResponse answer;
+    try {
+      answer = offer.upgrade(socket);
+    } catch (const std::exception& error) {
+      log_error("upgrade failed", {{"reason", error.what()}});
+      answer = refusal(500, "internal error", "the daemon made a mistake; its log says more");
     }
+    const bool refused = answer.status != 101 || !socket;
+    if (!refused) tunnel(answer, std::move(socket));
+    --rules_.streams;
+    return refused && write(std::move(answer), keep);
+  }
+
+  void tunnel(const HttpResponse& answer, UniqueFd socket) {
+    http::response<http::empty_body> head(http::status::switching_protocols, 11);
+    for (const auto& [name, value] : answer.headers) head.set(name, value);
+    head.set(http::field::connection, "Upgrade");
+    if (wait([&](auto done) { http::async_write(stream_, head, done); })) return;
+    if (!caller_.local()) notice_lost_peer();
+    ErrorNumber code;
+    typename Tunnel<Stream>::Local local(context_);
+    code = local.assign(Protocol(AF_UNIX, 0), socket.release(), code);
+    if (code) return;
+    Tunnel<Stream> both(stream_, local, buffer_, {&rules_.stopping, rules_.options.patience});
+    both.start();
+    context_.restart();
+    context_.run();
+  }
+
+  // Nobody may say anything for a long time, so the kernel asks whether they are still there.
+  void notice_lost_peer() {
+    const int fd = beast::get_lowest_layer(stream_).socket().native_handle();
+    const int yes = 1;
+    const int idle_seconds = 60;
+    ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+    ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_seconds, sizeof idle_seconds);
+  }
+
+  bool stream(const HttpResponse& answer, bool chunked, bool keep) {
+    if (!take_stream()) return write(too_many_streams(), keep);
     http::response<http::empty_body> head(static_cast<http::status>(answer.status), 11);
     // Who has no HTTP/1.1 knows the end by the end of the connection.
     chunked_ = chunked;

@@ -187,9 +187,7 @@ struct ClockedHouse::Parts {
     runtime = must(run::MachineRuntime::create(std::move(members), clock));
     local = must(agent::LocalAgent::create({.tenants = *tenants, .runtime = *runtime}));
     agents.emplace(std::vector<agent::Agent*>{local.get()});
-    queue = must(QueueHouse::create(
-        *agents, [this](const auto& key) { return runtime->folder_of(key); }, clock,
-        std::move(settings)));
+    queue = must(QueueHouse::create(*agents, clock, std::move(settings)));
     net::HttpServerOptions options;
     options.socket = net::api_socket(run);
     server = must(net::HttpServer::create(options, [this](const auto& request, const auto& caller) {
