@@ -97,8 +97,11 @@ TEST_F(PeopleSystem, ATokenOpensTheApiOnTheNetworkAndNothingElseDoes) {
   EXPECT_EQ(call(token + "x", "GET", "/v1/jobs").body,
             call("divvy_nonsense", "GET", "/v1/jobs").body);
   EXPECT_EQ(status(token + "x", "GET", "/v1/jobs"), 401);
-  // Slices and GPUs are for those on the machine.
-  EXPECT_EQ(status(token, "POST", "/v1/slices"), 404);
+  // Slices and GPUs are served like jobs.
+  for (const char* const path : {"/v1/slices", "/v1/gpus", "/v1/tenants", "/v1/node"}) {
+    EXPECT_EQ(status(token, "GET", path), 200) << path;
+    EXPECT_EQ(status("", "GET", path), 401) << path;
+  }
 }
 
 TEST_F(PeopleSystem, ARefusedTokenIsLoggedWithTheAddressAndWithoutTheToken) {

@@ -12,7 +12,9 @@ TEST(StreamRequests, ReadsACommandInATerminal) {
       R"({"kind":"exec","rank":2,"command":["sh","-c","x"],"environment":["A=b=c"],
           "path":"/tmp","terminal":true,"rows":40,"columns":132})");
   ASSERT_TRUE(order) << order.error().message;
-  agent::StreamOrder wanted{.kind = Kind::kExec, .command = {"sh", "-c", "x"}};
+  agent::StreamOrder wanted;
+  wanted.kind = Kind::kExec;
+  wanted.command = {"sh", "-c", "x"};
   wanted.key.rank = 2;
   wanted.environment = {{"A", "b=c"}};
   wanted.path = "/tmp";
