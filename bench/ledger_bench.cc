@@ -5,8 +5,8 @@
 
 #include <filesystem>
 
-#include "model/testing.h"
 #include "ledger/ledger.h"
+#include "model/testing.h"
 
 namespace {
 

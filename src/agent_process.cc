@@ -32,8 +32,8 @@ Status start_agent(const std::vector<std::string>& arguments) {
   ::posix_spawnattr_init(&attributes);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
   pid_t pid = 0;
-  const int failed = ::posix_spawn(&pid, "/proc/self/exe", nullptr, &attributes, pointers.data(),
-                                   environ);
+  const int failed =
+      ::posix_spawn(&pid, "/proc/self/exe", nullptr, &attributes, pointers.data(), environ);
   ::posix_spawnattr_destroy(&attributes);
   if (failed != 0) {
     return err(ErrorCode::kIo, "the agent could not be started: {}", std::strerror(failed));

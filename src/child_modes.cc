@@ -7,10 +7,10 @@
 
 #include "base/log.h"
 #include "driver.h"
-#include "sys/privileges.h"
 #include "health/probe.h"
 #include "health/sampler.h"
 #include "run/shepherd.h"
+#include "sys/privileges.h"
 
 namespace divvy {
 namespace {

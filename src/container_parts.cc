@@ -32,7 +32,7 @@ fs::path driver_root() {
 }  // namespace
 
 inject::ContainerDevices::Parts container_parts(const model::Node& node,
-                                              const ContainerSettings& settings) {
+                                                const ContainerSettings& settings) {
   inject::ContainerDevices::Parts parts;
   parts.gpus = node.gpus();
   parts.roots.driver = inject::RootFolder(driver_root());
@@ -47,15 +47,16 @@ inject::ContainerDevices::Parts container_parts(const model::Node& node,
     parts.gpu_folder = parts.slice_folder = named;
   } else if (::geteuid() == 0 && settings.run == kRootsRunFolder) {
     parts.slice_folder = kDynamic;
-    parts.gpu_folder = !node.simulated() && inject::is_writable_folder(kStatic) ? kStatic : kDynamic;
+    parts.gpu_folder =
+        !node.simulated() && inject::is_writable_folder(kStatic) ? kStatic : kDynamic;
   } else {
     parts.gpu_folder = parts.slice_folder = settings.run / "cdi";
   }
   return parts;
 }
 
-std::unique_ptr<inject::ContainerDevices> make_container_devices(const model::Node& node,
-                                                               const ContainerSettings& settings) {
+std::unique_ptr<inject::ContainerDevices> make_container_devices(
+    const model::Node& node, const ContainerSettings& settings) {
   auto devices = std::make_unique<inject::ContainerDevices>(container_parts(node, settings));
   if (const Status ready = devices->refresh(); !ready) {
     log_warning("containers cannot get GPUs", {{"reason", ready.error().message}});

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <memory>
 
-#include "model/node.h"
 #include "inject/container_devices.h"
+#include "model/node.h"
 
 namespace divvy {
 
@@ -21,7 +21,7 @@ struct ContainerSettings {
 // which do not outlast it. Simulated GPUs leave nothing in /etc. Every other daemon writes into its
 // run folder, for runtimes that are told to look there.
 [[nodiscard]] inject::ContainerDevices::Parts container_parts(const model::Node& node,
-                                                            const ContainerSettings& settings);
+                                                              const ContainerSettings& settings);
 
 // Ready for use. Where there is no driver for containers the log says so, and a slice that is asked
 // for later says so again.

@@ -128,10 +128,10 @@ void describe(CLI::App& app, Typed& typed) {
   app.add_flag("--background", typed.background,
                "Go on in the background once ready; the log is divvyd.log in the state folder");
   app.add_flag("--foreground", typed.foreground, "Stay and log to standard error (the default)");
-  CLI::Option* const separate =
-      app.add_flag("--separate-agent", typed.separate_agent,
-                   "Have the GPUs looked after by a process of its own, which goes on when this one "
-                   "is killed or replaced; SIGTERM ends both");
+  CLI::Option* const separate = app.add_flag(
+      "--separate-agent", typed.separate_agent,
+      "Have the GPUs looked after by a process of its own, which goes on when this one "
+      "is killed or replaced; SIGTERM ends both");
   app.add_flag("--agent", typed.agent, "Be that process")->excludes(separate);
   app.add_option("--restore", typed.restore,
                  "Make the store what it was in this backup and end; jobs run on meanwhile")

@@ -22,7 +22,7 @@ struct DaemonOptions {
   bool background = false;
   DaemonPart part = DaemonPart::kBoth;
   std::vector<std::string> arguments = {};  // as they were typed, for the agent
-  std::filesystem::path restore = {};  // A backup: put the store back to it and end
+  std::filesystem::path restore = {};       // A backup: put the store back to it and end
 };
 
 // The options to serve with, or the exit status where the command line was about something else or

@@ -11,10 +11,10 @@
 #include "config/config_file.h"
 #include "container_parts.h"
 #include "driver.h"
+#include "ledger/ledger_report.h"
 #include "model/node.h"
 #include "net/local_paths.h"
 #include "nvml/inventory.h"
-#include "ledger/ledger_report.h"
 #include "nvml/library.h"
 
 namespace {
@@ -44,7 +44,7 @@ divvy::cli::DaemonSettings daemon_settings() {
 
 divvy::Result<std::string> read_ledger(const std::string& state_folder) {
   return divvy::ledger::ledger_document(state_folder.empty() ? divvy::net::state_folder()
-                                                           : std::filesystem::path(state_folder));
+                                                             : std::filesystem::path(state_folder));
 }
 
 divvy::Result<std::string> cdi_file() {

@@ -71,8 +71,8 @@ Status serve_agent(const Started& started) {
   DIVVY_TRY(metrics_options, metrics_options_of(config));
   const api::MetricsRoutes metrics(machine->metrics(), metrics_options);
   const auto metrics_server = api::serve_metrics(metrics, metrics_options);
-  log_info("agent is ready", {{"gpus", machine->node().gpus().size()},
-                              {"simulated", machine->node().simulated()}});
+  log_info("agent is ready",
+           {{"gpus", machine->node().gpus().size()}, {"simulated", machine->node().simulated()}});
   started.background.tell({}, 0);
   const int signal = run_daemon_loop(
       started.signals, started.supervisor, started.settings,
@@ -84,8 +84,8 @@ Status serve_agent(const Started& started) {
 }
 
 // The control side, until the signal to end.
-Status serve_control(const Started& started, const agent::Agents& agents,
-                     Clock& clock, MachineSide* machine) {
+Status serve_control(const Started& started, const agent::Agents& agents, Clock& clock,
+                     MachineSide* machine) {
   const config::DaemonConfig& config = started.settings.now();
   DIVVY_TRY(queue, QueueHouse::create(agents, clock, queue_settings_of(config)));
   std::unique_ptr<net::HttpServer> metrics_server;

@@ -31,8 +31,7 @@ QueueHouse::~QueueHouse() {
   dispatcher_.reset();
 }
 
-Result<std::unique_ptr<QueueHouse>> QueueHouse::create(const agent::Agents& agents,
-                                                       Clock& clock,
+Result<std::unique_ptr<QueueHouse>> QueueHouse::create(const agent::Agents& agents, Clock& clock,
                                                        QueueSettings settings) {
   std::unique_ptr<QueueHouse> house(new QueueHouse(agents, clock, std::move(settings)));
   DIVVY_TRY(database, store::Database::open(house->settings_.state / "divvy.db"));

@@ -122,8 +122,7 @@ void end_by_lock(const fs::path& file) {
   if (!is_daemon()) return;
   ::kill(pid, SIGTERM);
   eventually([pid, &is_daemon] {
-    return !is_daemon() ||
-           read(fmt::format("/proc/{}/stat", pid)).find(") Z") != std::string::npos;
+    return !is_daemon() || read(fmt::format("/proc/{}/stat", pid)).find(") Z") != std::string::npos;
   });
 }
 

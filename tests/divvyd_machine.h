@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "share/pages.h"
 #include "base/unique_fd.h"
+#include "share/pages.h"
 #include "wire/messages.h"
 
 namespace divvy::testing {

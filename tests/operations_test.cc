@@ -224,7 +224,7 @@ TEST_F(Operations, TheUnitGivesItWhatItNeedsAndNoMore) {
   const auto names = capabilities_of_the_unit();
   const std::vector<std::string_view> unit(names.begin(), names.end());
   EXPECT_EQ(sys::capability_bits(unit), sys::capability_bits(sys::kUsedCapabilities) |
-                                             sys::capability_bits(sys::kPassedCapabilities));
+                                            sys::capability_bits(sys::kPassedCapabilities));
 }
 
 TEST_F(Operations, WorksWithNoMoreThanTheUnitGivesIt) {

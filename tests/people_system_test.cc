@@ -283,18 +283,21 @@ TEST_F(PeopleSystem, CommandsGoIntoAJobOverTheNetworkForItsOwnerOnly) {
   std::getline(std::ifstream(folder() / "answer"), text);
   EXPECT_EQ(text, "dear");
 
-  for (const std::vector<std::string>& words :
-       {std::vector<std::string>{"ps"}, {"gpu", "list"}, {"top", "--once"}, {"events"},
-        {"slice", "list"}}) {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"ps"},
+                                                {"gpu", "list"},
+                                                {"top", "--once"},
+                                                {"events"},
+                                                {"slice", "list"}}) {
     const Outcome shown = as_ada(words);
     EXPECT_EQ(shown.status, 0) << words.front() << ": " << shown.err;
   }
   EXPECT_TRUE(has(as_ada({"ps"}).out, "0.3"));
 
   // Somebody else's token opens none of it.
-  for (const std::vector<std::string>& words :
-       {std::vector<std::string>{"exec", "1", "--", "true"}, {"attach", "1"},
-        {"cp", "1:/etc/hostname", folder().string()}, {"logs", "1"}}) {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"exec", "1", "--", "true"},
+                                                {"attach", "1"},
+                                                {"cp", "1:/etc/hostname", folder().string()},
+                                                {"logs", "1"}}) {
     std::vector<std::string> all{"--context", "bob"};
     all.insert(all.end(), words.begin(), words.end());
     const Outcome refused = divvy(all);

@@ -39,7 +39,7 @@ class AgentServer {
   Agent& agent_;
   std::string version_;
   UniqueFd listener_;
-  UniqueFd bell_;  // it ends
+  UniqueFd bell_;     // it ends
   std::mutex mutex_;  // of what follows
   bool stopping_ = false;
   std::shared_ptr<Control> control_;

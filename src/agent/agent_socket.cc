@@ -83,8 +83,8 @@ Result<Message> receive_now(int socket, std::chrono::milliseconds most) {
   std::size_t wanted = 4;
   for (;;) {
     while (bytes.size() < wanted) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-          until - std::chrono::steady_clock::now());
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
       pollfd ready{socket, POLLIN, 0};
       if (left.count() <= 0 || ::poll(&ready, 1, static_cast<int>(left.count())) == 0) {
         return err(ErrorCode::kTimeout, "no message came in time");

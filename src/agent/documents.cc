@@ -181,8 +181,7 @@ json::object health_document(const ledger::SharedGpu& gpu, const health::GpuHeal
           {"sample", sample_document(sample)}};
 }
 
-json::object no_fit_document(const ledger::NoFit& answer,
-                             const std::vector<TenantView>& tenants) {
+json::object no_fit_document(const ledger::NoFit& answer, const std::vector<TenantView>& tenants) {
   const int status = answer.ever ? 409 : 422;
   json::object document{{"type", "about:blank"},
                         {"title", answer.ever ? "does not fit now" : "can never fit"},

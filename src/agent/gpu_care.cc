@@ -8,7 +8,8 @@ namespace {
 // The inventory calls a GPU out of order; the watch finds out whether it still is.
 std::vector<health::WatchedGpu> watched_gpus(const ledger::Slices& slices) {
   std::vector<health::WatchedGpu> result;
-  for (const ledger::SharedGpu& gpu : slices.gpus()) result.push_back({gpu.index, gpu.uuid, gpu.resting});
+  for (const ledger::SharedGpu& gpu : slices.gpus())
+    result.push_back({gpu.index, gpu.uuid, gpu.resting});
   return result;
 }
 
@@ -32,19 +33,19 @@ Result<std::unique_ptr<GpuCare>> GpuCare::create(Parts parts) {
   const std::vector<health::WatchedGpu> gpus = watched_gpus(parts.tenants.slices());
   std::map<model::GpuUuid, model::GpuIndex> indices;
   for (const health::WatchedGpu& gpu : gpus) indices.emplace(gpu.uuid, gpu.index);
-  DIVVY_TRY(watch,
-            health::HealthWatch::create({.settings = parts.settings,
-                                 .gpus = gpus,
-                                 .clock = parts.clock,
-                                 .events = care->events_,
-                                 .samples = care->samples_,
-                                 .cordons = std::move(parts.cordons),
-                                 .keep_cordon = std::move(parts.keep_cordon),
-                                 .changed =
-                                     [&failing = care->failing_, indices](const health::GpuHealth& health) {
-                                       failing.gpu_changed(indices.at(health.uuid), health);
-                                     },
-                                 .tick = [&failing = care->failing_] { return failing.tick(); }}));
+  DIVVY_TRY(watch, health::HealthWatch::create(
+                       {.settings = parts.settings,
+                        .gpus = gpus,
+                        .clock = parts.clock,
+                        .events = care->events_,
+                        .samples = care->samples_,
+                        .cordons = std::move(parts.cordons),
+                        .keep_cordon = std::move(parts.keep_cordon),
+                        .changed =
+                            [&failing = care->failing_, indices](const health::GpuHealth& health) {
+                              failing.gpu_changed(indices.at(health.uuid), health);
+                            },
+                        .tick = [&failing = care->failing_] { return failing.tick(); }}));
   care->watch_ = std::move(watch);
   return care;
 }

@@ -9,15 +9,15 @@
 #include <string>
 #include <vector>
 
+#include "agent/tenants.h"
 #include "base/clock.h"
 #include "base/result.h"
-#include "model/cordon.h"
 #include "health/event_log.h"
 #include "health/failing_tenants.h"
 #include "health/gpu_sample.h"
 #include "health/health_settings.h"
 #include "health/health_watch.h"
-#include "agent/tenants.h"
+#include "model/cordon.h"
 
 namespace divvy::agent {
 

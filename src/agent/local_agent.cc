@@ -273,9 +273,8 @@ Result<Done> LocalAgent::carry_out(const StartOrder& order) {
   model::Job job(order.key.job, order.user.name, order.spec, {});
   job.attempt = order.key.attempt;
   job.task = order.task;
-  return done(parts_.runtime.start(
-      run::member_start(job, order.key.rank, order.hosts, user,
-                        {order.slice.environment, order.slice.cdi_devices})));
+  return done(parts_.runtime.start(run::member_start(
+      job, order.key.rank, order.hosts, user, {order.slice.environment, order.slice.cdi_devices})));
 }
 
 Result<Found> LocalAgent::carry_out(const FindOrder& order) {
@@ -442,9 +441,8 @@ Result<Document> LocalAgent::carry_out(const ViewOrder& order) {
 Result<Document> LocalAgent::carry_out(const WhyNotOrder& order) {
   const ledger::Slices slices = parts_.tenants.slices();
   DIVVY_TRY(named, named_gpus(slices, order.spec.devices));
-  const ledger::NoFit answer =
-      slices.why_not({order.spec.request, std::move(named),
-                      order.spec.mode.value_or(model::GpuMode::kTimeslice)});
+  const ledger::NoFit answer = slices.why_not(
+      {order.spec.request, std::move(named), order.spec.mode.value_or(model::GpuMode::kTimeslice)});
   return Document{json::serialize(no_fit_document(answer, parts_.tenants.list()))};
 }
 
@@ -480,8 +478,6 @@ Result<Done> LocalAgent::carry_out(const CordonOrder& order) {
   return done(parts_.care->cordon(uuid, order.reason, order.drain, end_after));
 }
 
-Result<UniqueFd> LocalAgent::open_stream(const StreamOrder& order) {
-  return streams_.open(order);
-}
+Result<UniqueFd> LocalAgent::open_stream(const StreamOrder& order) { return streams_.open(order); }
 
 }  // namespace divvy::agent

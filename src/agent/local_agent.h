@@ -27,7 +27,7 @@ class LocalAgent final : public Agent {
   struct Parts {
     Tenants& tenants;
     run::MachineRuntime& runtime;
-    GpuCare* care = nullptr;  // null: nobody watches the health of its GPUs
+    GpuCare* care = nullptr;          // null: nobody watches the health of its GPUs
     std::filesystem::path shim = {};  // libdivvy.so, preloaded into processes
     // What members need besides: where the simulated driver is, with simulated GPUs.
     Environment environment = {};
@@ -87,9 +87,9 @@ class LocalAgent final : public Agent {
   Parts parts_;
   UniqueFd bell_;
   std::mutex listener_mutex_;
-  Listener listener_;                // called with the mutex held
-  MachineState told_;                // of the watching thread alone
-  std::uint64_t events_told_ = 0;    // likewise
+  Listener listener_;              // called with the mutex held
+  MachineState told_;              // of the watching thread alone
+  std::uint64_t events_told_ = 0;  // likewise
   std::atomic<bool> stopping_ = false;
   Streams streams_;
   std::unique_ptr<Workers> workers_;

@@ -79,7 +79,8 @@ bool MemberPump::step() {
       {parts_.peer, events, 0},
       {parts_.door != nullptr && last_.empty() ? parts_.door->fd() : -1, POLLIN, 0},
       {input_.empty() ? -1 : parts_.input.get(), POLLOUT, 0}};
-  for (const Output& output : parts_.outputs) waits.push_back({room ? output.fd.get() : -1, POLLIN, 0});
+  for (const Output& output : parts_.outputs)
+    waits.push_back({room ? output.fd.get() : -1, POLLIN, 0});
   const bool only_what_is_there = !last_.empty() && !parts_.all_output && room;
   if (::poll(waits.data(), waits.size(), only_what_is_there ? 0 : -1) < 0) return errno == EINTR;
   bool any = false;

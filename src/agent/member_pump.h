@@ -19,15 +19,15 @@ class MemberPump {
     bool is_error = false;
   };
   enum class Input {
-    kClosed,     // its end is the end of the descriptor
-    kShutDown,   // of a socket, which is still read
-    kAttached,   // and the shepherd is told
-    kUnclosed,   // a terminal, whose end is typed
+    kClosed,    // its end is the end of the descriptor
+    kShutDown,  // of a socket, which is still read
+    kAttached,  // and the shepherd is told
+    kUnclosed,  // a terminal, whose end is typed
   };
   struct Parts {
-    int peer = -1;                    // stays the caller's
-    run::DoorVisit* door = nullptr;   // whose end is the end; null: that of the output is
-    UniqueFd input = {};              // does not block; none: it takes none
+    int peer = -1;                   // stays the caller's
+    run::DoorVisit* door = nullptr;  // whose end is the end; null: that of the output is
+    UniqueFd input = {};             // does not block; none: it takes none
     Input input_end = Input::kClosed;
     std::vector<Output> outputs = {};
     // What is written after the end is told too, until nobody can write any more; otherwise what is
@@ -53,10 +53,10 @@ class MemberPump {
 
   Parts parts_;
   sys::FrameReader frames_;
-  std::string input_;   // not taken yet
+  std::string input_;  // not taken yet
   bool input_ended_ = false;
-  std::string out_;     // not sent yet
-  std::string last_;    // the frame after everything else; not empty: it has ended
+  std::string out_;   // not sent yet
+  std::string last_;  // the frame after everything else; not empty: it has ended
 };
 
 // Says the last word, and waits for the other side to have read it and hung up.

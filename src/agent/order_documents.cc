@@ -306,9 +306,9 @@ void describe(V& v, S& s) {
 
 // By the place of the type in its variant.
 constexpr std::array<std::string_view, std::variant_size_v<Order>> kOrders = {
-    "grant", "release", "adopt",    "signal", "reap",  "start",    "find",   "stop",    "forget",
-    "check", "activity", "list",    "sizes",  "view",  "why-not",  "check-holder",      "propose",
-    "change", "give-back", "cordon"};
+    "grant",   "release",      "adopt",   "signal",   "reap",      "start", "find",
+    "stop",    "forget",       "check",   "activity", "list",      "sizes", "view",
+    "why-not", "check-holder", "propose", "change",   "give-back", "cordon"};
 constexpr std::array<std::string_view, std::variant_size_v<Answer>> kAnswers = {
     "done",     "granted", "released", "signalled", "found",
     "activity", "listing", "sizes",    "document",  "proposed"};
@@ -340,7 +340,9 @@ json::value to_value(const model::Slice& slice) {
                       {"share", slice.share().thousandths()},
                       {"cap", slice.kind() == model::ShareKind::kCap}};
 }
-json::value to_value(const model::JobSpec& spec) { return json::value(model::write_job_spec(spec)); }
+json::value to_value(const model::JobSpec& spec) {
+  return json::value(model::write_job_spec(spec));
+}
 // As part of a job, whose document has it.
 json::value to_value(const model::ContainerSpec& container) {
   model::JobSpec spec(*model::Request::parse("1"));
@@ -569,8 +571,7 @@ T empty() {
   } else if constexpr (std::same_as<T, WhyNotOrder>) {
     return WhyNotOrder(model::JobSpec(*model::Request::parse("1")));
   } else if constexpr (std::same_as<T, MachineGpu>) {
-    return MachineGpu{
-        .uuid = *model::GpuUuid::parse("GPU-00000000-0000-0000-0000-000000000000")};
+    return MachineGpu{.uuid = *model::GpuUuid::parse("GPU-00000000-0000-0000-0000-000000000000")};
   } else {
     return T{};
   }

@@ -26,8 +26,8 @@ std::vector<Message> one_of_each() {
   model::MemberReport report;
   report.key = kKey;
   report.phase = model::MemberPhase::kEnded;
-  report.end = model::MemberEnd{WallTime(std::chrono::seconds(5)), 3, 9, "out of memory",
-                                {Duration(7), mib(1), gib(2)}};
+  report.end = model::MemberEnd{
+      WallTime(std::chrono::seconds(5)), 3, 9, "out of memory", {Duration(7), mib(1), gib(2)}};
   report.pid = 77;
   report.begun = true;
   report.without = "no limit";
@@ -61,18 +61,39 @@ std::vector<Message> one_of_each() {
   stream.since = WallTime(std::chrono::seconds(1));
   std::vector<Message> all{Hello{1, "node-a", "0.1"}, Orders{}, stream};
   const std::vector<Order> orders{
-      grant, ReleaseOrder{kKey}, AdoptOrder{model::TenantId(1), kKey}, SignalOrder{kKey, 15},
-      ReapOrder{}, start, FindOrder{kKey}, StopOrder{kKey, model::Seconds(30)}, ForgetOrder{kKey},
-      check, container, ActivityOrder{}, ListOrder{}, OutputSizesOrder{},
-      ViewOrder{View::kSlice, "x"}, WhyNotOrder(spec()), CheckHolderOrder{"n", {"0", "1"}},
+      grant,
+      ReleaseOrder{kKey},
+      AdoptOrder{model::TenantId(1), kKey},
+      SignalOrder{kKey, 15},
+      ReapOrder{},
+      start,
+      FindOrder{kKey},
+      StopOrder{kKey, model::Seconds(30)},
+      ForgetOrder{kKey},
+      check,
+      container,
+      ActivityOrder{},
+      ListOrder{},
+      OutputSizesOrder{},
+      ViewOrder{View::kSlice, "x"},
+      WhyNotOrder(spec()),
+      CheckHolderOrder{"n", {"0", "1"}},
       ProposeOrder{"3", {Share(100), gib(1), true, model::JobClass::kLatency}, {1, 2, 3}},
-      ChangeOrder{model::TenantId(3), {slice()}, std::nullopt}, GiveBackOrder{"a", true, {}},
+      ChangeOrder{model::TenantId(3), {slice()}, std::nullopt},
+      GiveBackOrder{"a", true, {}},
       CordonOrder{"0", true, "fan", true, 600}};
   for (const Order& order : orders) all.emplace_back(NumberedOrder{all.size(), order});
-  const std::vector<Answer> answers{
-      Done{}, start.slice, Released{gib(3)}, Signalled{true}, Found{report}, Found{},
-      Activity{{{kKey, 300}}}, Listing{state, {report}, {held}}, OutputSizes{{{kKey, mib(5)}}},
-      Document{"{\"a\":1}"}, Proposed{model::TenantId(2), kKey, {slice()}, {}}};
+  const std::vector<Answer> answers{Done{},
+                                    start.slice,
+                                    Released{gib(3)},
+                                    Signalled{true},
+                                    Found{report},
+                                    Found{},
+                                    Activity{{{kKey, 300}}},
+                                    Listing{state, {report}, {held}},
+                                    OutputSizes{{{kKey, mib(5)}}},
+                                    Document{"{\"a\":1}"},
+                                    Proposed{model::TenantId(2), kKey, {slice()}, {}}};
   for (const Answer& answer : answers) all.emplace_back(NumberedAnswer{all.size(), answer});
   all.emplace_back(NumberedAnswer{5, err(ErrorCode::kResourceExhausted, "full")});
   for (const News& news : std::vector<News>{

@@ -32,7 +32,8 @@ struct Done {
 struct UserName {
   std::string name;
   std::optional<std::uint32_t> uid = std::nullopt;  // an operator said which user of the machine
-  // An operator has added them: an agent that can become nobody else runs their work as its own user.
+  // An operator has added them: an agent that can become nobody else runs their work as its own
+  // user.
   bool is_known = false;
   friend bool operator==(const UserName&, const UserName&) = default;
 };
@@ -396,16 +397,16 @@ struct StreamOrder {
   };
   Kind kind = Kind::kOutput;
   model::MemberKey key;
-  std::vector<std::string> command = {};              // of kExec
-  Environment environment = {};                       // of kExec
-  std::string path = {};                              // working folder of kExec; of copies
-  bool terminal = false;                              // of kExec
-  std::uint16_t rows = 24;                            // of the terminal
-  std::uint16_t columns = 80;                         // of the terminal
-  std::uint16_t port = 0;                             // of kPort
-  std::optional<std::uint64_t> tail = std::nullopt;   // of kOutput: so many lines
-  std::optional<WallTime> since = std::nullopt;       // of kOutput
-  bool follow = false;                                // of kOutput: until the member has ended
+  std::vector<std::string> command = {};             // of kExec
+  Environment environment = {};                      // of kExec
+  std::string path = {};                             // working folder of kExec; of copies
+  bool terminal = false;                             // of kExec
+  std::uint16_t rows = 24;                           // of the terminal
+  std::uint16_t columns = 80;                        // of the terminal
+  std::uint16_t port = 0;                            // of kPort
+  std::optional<std::uint64_t> tail = std::nullopt;  // of kOutput: so many lines
+  std::optional<WallTime> since = std::nullopt;      // of kOutput
+  bool follow = false;                               // of kOutput: until the member has ended
   friend bool operator==(const StreamOrder&, const StreamOrder&) = default;
 };
 

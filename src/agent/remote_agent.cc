@@ -147,9 +147,8 @@ void RemoteAgent::talk(int socket) {
       unsent_.clear();
     }
     if (!send_some(socket, outgoing)) return;
-    pollfd waits[] = {
-        {socket, static_cast<short>(outgoing.empty() ? POLLIN : POLLIN | POLLOUT), 0},
-        {bell_.get(), POLLIN, 0}};
+    pollfd waits[] = {{socket, static_cast<short>(outgoing.empty() ? POLLIN : POLLIN | POLLOUT), 0},
+                      {bell_.get(), POLLIN, 0}};
     ::poll(waits, 2, -1);
     eventfd_t rung = 0;
     (void)eventfd_read(bell_.get(), &rung);

@@ -1,6 +1,6 @@
-// An agent in another process of this machine (agent_server.h), over its Unix socket. Connects again
-// and again when the connection is lost; orders whose answers were lost with it are answered with
-// kUnavailable, and whoever listens hears that it is away (Reachable).
+// An agent in another process of this machine (agent_server.h), over its Unix socket. Connects
+// again and again when the connection is lost; orders whose answers were lost with it are answered
+// with kUnavailable, and whoever listens hears that it is away (Reachable).
 #pragma once
 
 #include <chrono>

@@ -43,8 +43,8 @@ sys::LineStream stream_of(run::LogStream stream) {
 std::string to_frames(std::vector<run::LogLine> lines) {
   std::string frames;
   for (run::LogLine& line : lines) {
-    frames += sys::to_bytes(
-        sys::LineFrame{line.at, stream_of(line.stream), true, std::move(line.text)});
+    frames +=
+        sys::to_bytes(sys::LineFrame{line.at, stream_of(line.stream), true, std::move(line.text)});
   }
   return frames;
 }
@@ -128,8 +128,8 @@ Result<MemberPump::Parts> start_with_pipes(run::DoorVisit& door, const StreamOrd
                               .terminal = std::nullopt},
                              streams));
   } else {
-    DIVVY_CHECK_OK(door.copy(
-        {.path = order.path, .out = order.kind == StreamOrder::Kind::kCopyOut}, streams));
+    DIVVY_CHECK_OK(
+        door.copy({.path = order.path, .out = order.kind == StreamOrder::Kind::kCopyOut}, streams));
   }
   MemberPump::Parts parts;
   parts.input = unblocked(std::move(input.write), false);
@@ -192,8 +192,8 @@ Result<UniqueFd> connect_to_port(const std::filesystem::path& folder, std::uint1
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (!socket || ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address),
-                           sizeof address) != 0) {
+  if (!socket ||
+      ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return err(ErrorCode::kFailedPrecondition, "nothing listens on port {} there: {}", port,
                std::strerror(errno));
   }

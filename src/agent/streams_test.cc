@@ -204,8 +204,9 @@ TEST_F(StreamsTest, CopiesOutAndInAreTarStreams) {
 
 TEST_F(StreamsTest, OutputIsFollowedUntilTheReaderHasEnough) {
   const std::string go = path("go");
-  start(shell(1, "echo one; echo two; while [ ! -e " + go + " ]; do sleep 0.05; done; "
-                 "echo three; printf four; sleep 600"));
+  start(shell(1, "echo one; echo two; while [ ! -e " + go +
+                     " ]; do sleep 0.05; done; "
+                     "echo three; printf four; sleep 600"));
   await_line(key(1), "two");
   Client tail = open({.kind = Kind::kOutput, .key = key(1), .tail = 1, .follow = false});
   tail.read_all();
@@ -233,8 +234,7 @@ TEST_F(StreamsTest, PortsAreThoseOfTheMachine) {
   ASSERT_EQ(::listen(listener.get(), 1), 0);
   socklen_t size = sizeof address;
   ASSERT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
-  Client client =
-      open({.kind = Kind::kPort, .key = key(1), .port = ntohs(address.sin_port)});
+  Client client = open({.kind = Kind::kPort, .key = key(1), .port = ntohs(address.sin_port)});
   client.send(sys::InputFrame{"ping"});
   client.send(sys::InputEndFrame{});
   {

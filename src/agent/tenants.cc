@@ -62,14 +62,15 @@ Result<std::unique_ptr<Tenants>> Tenants::create(Parts parts) {
     return err(ErrorCode::kIo, "the folder {} could not be made: {}", folder.string(),
                std::strerror(errno));
   }
-  DIVVY_TRY(registrar, share::Registrar::create({.socket_folder = folder,
-                                          .arbiter = tenants->parts_.arbiter,
-                                          .keeper = tenants->parts_.keeper,
-                                          .meter = tenants->meter_,
-                                          .clock = tenants->parts_.clock,
-                                          .ended = [books = tenants.get()](model::TenantId tenant) {
-                                            books->ended(tenant);
-                                          }}));
+  DIVVY_TRY(registrar,
+            share::Registrar::create({.socket_folder = folder,
+                                      .arbiter = tenants->parts_.arbiter,
+                                      .keeper = tenants->parts_.keeper,
+                                      .meter = tenants->meter_,
+                                      .clock = tenants->parts_.clock,
+                                      .ended = [books = tenants.get()](model::TenantId tenant) {
+                                        books->ended(tenant);
+                                      }}));
   tenants->registrar_ = std::move(registrar);
   DIVVY_CHECK_OK(tenants->recover());
   return tenants;
@@ -104,7 +105,8 @@ Status Tenants::recover() {
       found.push_back(record);
     }
     // What the disk does not learn now it learns later; the ledger says so itself.
-    for (const model::TenantId id : lost) (void)parts_.ledger.release(id, ledger::Journal::Sync::kLater);
+    for (const model::TenantId id : lost)
+      (void)parts_.ledger.release(id, ledger::Journal::Sync::kLater);
   }
   for (const ledger::TenantRecord& record : found) {
     if (record.mode != model::GpuMode::kMps || !parts_.prepare_mps) continue;
@@ -136,9 +138,9 @@ void Tenants::show_held_slices() {
 inject::HeldSlice Tenants::held_slice(const ledger::TenantRecord& record) const {
   const std::filesystem::path socket = registrar_->socket_path(record);
   inject::HeldSlice slice{.name = record.name,
-                  .socket_folder = socket.parent_path(),
-                  .socket_name = socket.filename().string(),
-                  .gpus = {}};
+                          .socket_folder = socket.parent_path(),
+                          .socket_name = socket.filename().string(),
+                          .gpus = {}};
   for (const model::Slice& one : record.slices) slice.gpus.push_back(one.gpu());
   return slice;
 }
@@ -311,7 +313,8 @@ void Tenants::withdraw(const ledger::TenantRecord& record) {
   }
 }
 
-std::optional<ledger::TenantRecord> Tenants::release_locked(model::TenantId tenant, ledger::Journal::Sync sync) {
+std::optional<ledger::TenantRecord> Tenants::release_locked(model::TenantId tenant,
+                                                            ledger::Journal::Sync sync) {
   const auto found = records().find(tenant);
   if (found == records().end()) return std::nullopt;
   ledger::TenantRecord record = found->second;
@@ -457,7 +460,8 @@ Status Tenants::set_member(model::TenantId tenant, const model::MemberKey& membe
   return parts_.ledger.change(record);
 }
 
-Status Tenants::release(model::TenantId tenant, const sys::Peer& who, share::Registrar::ComeBack come_back) {
+Status Tenants::release(model::TenantId tenant, const sys::Peer& who,
+                        share::Registrar::ComeBack come_back) {
   // Who died a moment ago does not count.
   registrar_->reap();
   std::optional<ledger::TenantRecord> record;
@@ -466,7 +470,8 @@ Status Tenants::release(model::TenantId tenant, const sys::Peer& who, share::Reg
     const auto found = records().find(tenant);
     if (found == records().end()) return err(ErrorCode::kNotFound, "there is no tenant {}", tenant);
     DIVVY_CHECK_OK(check_owner(found->second, who));
-    if (come_back == share::Registrar::ComeBack::kPossible) DIVVY_CHECK_OK(check_no_job(found->second));
+    if (come_back == share::Registrar::ComeBack::kPossible)
+      DIVVY_CHECK_OK(check_no_job(found->second));
     DIVVY_CHECK_OK(registrar_->remove_unused(tenant, come_back));
     record = release_locked(tenant, ledger::Journal::Sync::kNow);
   }

@@ -18,16 +18,16 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "model/node.h"
-#include "share/arbiter.h"
-#include "share/mps_mode.h"
-#include "inject/container_devices.h"
 #include "health/failing_tenants.h"
+#include "inject/container_devices.h"
 #include "ledger/ledger.h"
-#include "share/registrar.h"
 #include "ledger/slices.h"
 #include "ledger/tenant_record.h"
+#include "model/node.h"
 #include "nvml/library.h"
+#include "share/arbiter.h"
+#include "share/mps_mode.h"
+#include "share/registrar.h"
 
 namespace divvy::agent {
 
@@ -40,12 +40,13 @@ struct Ask {
   std::string command;  // For people
   model::Holder holder = model::Holder::kProcess;
   model::MemberKey member;
-  sys::Peer peer;  // Becomes the tenant's root process, of Holder::kProcess; otherwise its user counts
+  sys::Peer
+      peer;  // Becomes the tenant's root process, of Holder::kProcess; otherwise its user counts
 };
 
 struct Grant {
   ledger::TenantRecord record;
-  std::vector<ledger::SharedGpu> gpus;                     // By slice
+  std::vector<ledger::SharedGpu> gpus;             // By slice
   std::map<std::string, std::string> environment;  // For the command
 };
 
@@ -126,8 +127,9 @@ class Tenants {
   // It is that member of a job from now on: it was granted before everybody was one.
   [[nodiscard]] Status set_member(model::TenantId tenant, const model::MemberKey& member);
   // Refused while processes of it use the GPU: their slice would be granted to others meanwhile.
-  [[nodiscard]] Status release(model::TenantId tenant, const sys::Peer& who,
-                               share::Registrar::ComeBack come_back = share::Registrar::ComeBack::kPossible);
+  [[nodiscard]] Status release(
+      model::TenantId tenant, const sys::Peer& who,
+      share::Registrar::ComeBack come_back = share::Registrar::ComeBack::kPossible);
 
   // Whether the GPU gets new work (SharedGpu says what the words mean).
   void set_resting(const model::GpuUuid& gpu, const std::string& why, bool failing);
@@ -158,7 +160,8 @@ class Tenants {
   void abandon(const ledger::TenantRecord& record);
   [[nodiscard]] Status check_owner(const ledger::TenantRecord& record, const sys::Peer& who) const;
   // What it was; nothing where there is none.
-  std::optional<ledger::TenantRecord> release_locked(model::TenantId tenant, ledger::Journal::Sync sync);
+  std::optional<ledger::TenantRecord> release_locked(model::TenantId tenant,
+                                                     ledger::Journal::Sync sync);
   [[nodiscard]] const std::map<model::TenantId, ledger::TenantRecord>& records() const {
     return parts_.ledger.tenants();
   }

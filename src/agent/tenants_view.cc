@@ -2,13 +2,14 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/text.h"
 #include "agent/tenants.h"
+#include "base/text.h"
 
 namespace divvy::agent {
 namespace {
 
-std::optional<UsedShare> used_share(const share::LeaseReport& lease, const share::SliceActivity& activity) {
+std::optional<UsedShare> used_share(const share::LeaseReport& lease,
+                                    const share::SliceActivity& activity) {
   if (activity.used_share) return UsedShare{*activity.used_share, UsedShare::By::kDriver};
   // Without a context nothing can have run.
   const bool gates_know = (lease.gated && !lease.gates_unavailable) || !activity.present;
@@ -58,7 +59,8 @@ std::vector<TenantView> Tenants::list() const {
           std::ranges::find_if(leases, [wanted = record.id, i](const share::LeaseReport& one) {
             return one.tenant == wanted && one.slice == i;
           });
-      view.leases.push_back(lease != leases.end() ? *lease : share::LeaseReport{.tenant = id, .slice = i});
+      view.leases.push_back(lease != leases.end() ? *lease
+                                                  : share::LeaseReport{.tenant = id, .slice = i});
     }
     view.report.slices.resize(record.slices.size());
     view.report.activity.resize(record.slices.size());

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <string_view>
 
-#include "api/stream_requests.h"
 #include "api/job_documents.h"
 #include "api/queue_documents.h"
+#include "api/stream_requests.h"
 #include "base/check.h"
 
 using namespace divvy;

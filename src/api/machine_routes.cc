@@ -20,8 +20,7 @@ constexpr std::chrono::seconds kPatience{10};
 
 Error not_allowed(const net::HttpRequest& request) {
   return {ErrorCode::kUnsupported,
-          fmt::format("{} cannot be done to {}",
-                      escape_for_terminal(request.method.substr(0, 20)),
+          fmt::format("{} cannot be done to {}", escape_for_terminal(request.method.substr(0, 20)),
                       escape_for_terminal(request.path.substr(0, 100)))};
 }
 
@@ -223,10 +222,10 @@ MachineRoutes::Answer MachineRoutes::events(const Call& call) const {
           return table.list(filter);
         });
     if (!found) return err(found.error());
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-        until - std::chrono::steady_clock::now());
-    const bool over = left.count() <= 0 || call.caller.wait_for(listener.fd(), {}) ==
-                                               net::Caller::Wait::kGone;
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    const bool over =
+        left.count() <= 0 || call.caller.wait_for(listener.fd(), {}) == net::Caller::Wait::kGone;
     if (!found->empty() || over) {
       json::array items;
       for (const store::EventRow& event : *found) items.push_back(event_document(event));

@@ -4,7 +4,8 @@
 //   GET    /v1/node                  this machine, and what is free on it
 //   GET    /v1/stats                 GPUs and tenants in one answer, for those who watch
 //   GET    /v1/tenants               who holds slices
-//   POST   /v1/tenants               slices for the process that asks; 409 when it does not fit now,
+//   POST   /v1/tenants               slices for the process that asks; 409 when it does not fit
+//   now,
 //                                    422 when it never will
 //   GET    /v1/tenants/{tenant}      one, by number or name
 //   PATCH  /v1/tenants/{tenant}      other terms: share, memory, cap, class
@@ -14,9 +15,9 @@
 //   GET    /v1/slices/{name}         one; DELETE gives it back
 //   GET    /v1/gpus                  every GPU: its health, cordon, tenants and latest sample
 //   POST   /v1/gpus/{gpu}/cordon     no new work; {"reason": "..."} may be given
-//   POST   /v1/gpus/{gpu}/drain      and the present work is to end; {"deadlineSeconds": 600} ends it
-//   POST   /v1/gpus/{gpu}/uncordon
-//   GET    /v1/events?since=N        what happened there after event N; &wait=SECONDS waits for some
+//   POST   /v1/gpus/{gpu}/drain      and the present work is to end; {"deadlineSeconds": 600} ends
+//   it POST   /v1/gpus/{gpu}/uncordon GET    /v1/events?since=N        what happened there after
+//   event N; &wait=SECONDS waits for some
 //
 // Whoever is known may look. Changes are for the tenant's own user and for admins; slices for a
 // process that asks are for those on the machine. Callable from many threads at once.

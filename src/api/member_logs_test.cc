@@ -82,8 +82,7 @@ TEST(MemberLogs, ALineInPartsIsOneAndAnAgentThatIsGoneIsAnEnd) {
 
 TEST(MemberLogs, WhatIsSaidAboutAMemberIsMarkedAndTimesAreExact) {
   const MemberLine line{0, {kStart, sys::LineStream::kDivvy, true, "gone"}};
-  EXPECT_EQ(to_text(line, {.timestamps = true}),
-            "1970-01-02T00:00:00.000000000Z divvy: gone\n");
+  EXPECT_EQ(to_text(line, {.timestamps = true}), "1970-01-02T00:00:00.000000000Z divvy: gone\n");
 }
 
 }  // namespace

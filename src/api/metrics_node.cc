@@ -34,7 +34,8 @@ void write_identity(const MetricsSnapshot& snapshot, Exposition& out) {
 void write_books(const MetricsSnapshot& snapshot, Exposition& out) {
   const ledger::Slices& books = snapshot.books;
   std::vector<Labels> labels;
-  for (const ledger::SharedGpu& gpu : books.gpus()) labels.push_back(gpu_labels(gpu.index, gpu.uuid));
+  for (const ledger::SharedGpu& gpu : books.gpus())
+    labels.push_back(gpu_labels(gpu.index, gpu.uuid));
   const auto each = [&](const char* name, const char* help, auto&& read) {
     out.begin(name, Type::kGauge, help);
     for (std::size_t i = 0; i < labels.size(); ++i) out.add(labels[i], read(books.gpus()[i]));

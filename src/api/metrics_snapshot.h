@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "agent/tenants.h"
 #include "api/exposition.h"
-#include "jobs/tally.h"
-#include "model/node.h"
-#include "share/arbiter.h"
 #include "health/gpu_sample.h"
 #include "health/health_state.h"
+#include "jobs/tally.h"
 #include "ledger/slices.h"
-#include "agent/tenants.h"
+#include "model/node.h"
+#include "share/arbiter.h"
 
 namespace divvy::api {
 

@@ -6,8 +6,8 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "model/name.h"
-#include "sys/process.h"
 #include "store/people_table.h"
+#include "sys/process.h"
 
 namespace divvy::api {
 namespace {

@@ -5,9 +5,9 @@
 #include <optional>
 #include <string_view>
 
+#include "agent/orders.h"
 #include "base/result.h"
 #include "model/job_spec.h"
-#include "agent/orders.h"
 
 namespace divvy::api {
 

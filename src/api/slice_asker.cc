@@ -29,9 +29,8 @@ tl::expected<SliceAsker::Granted, HttpResponse> SliceAsker::ask(
   const auto refuse = [](const Error& error) { return tl::unexpected(problem(error)); };
   // Devices are named as people do; one that is not there is their mistake. Names are known before
   // it waits; what is taken meanwhile is refused then.
-  const auto allowed =
-      agent::ask_and_wait(agents_.here(),
-                          agent::CheckHolderOrder{wanted.spec.name, wanted.spec.devices}, kPatience);
+  const auto allowed = agent::ask_and_wait(
+      agents_.here(), agent::CheckHolderOrder{wanted.spec.name, wanted.spec.devices}, kPatience);
   if (!allowed) return refuse(allowed.error());
   control::NewJob job(wanted.spec);
   job.owner = who.name;
@@ -64,34 +63,34 @@ tl::expected<SliceAsker::Granted, HttpResponse> SliceAsker::ask(
   }
   auto& admitted = std::get<control::Admitted>(**answer);
   agent::Agent* const agent = agents_.find(admitted.node);
-  const auto document =
-      agent == nullptr
-          ? std::nullopt
-          : object_in(agent::ask_and_wait(
-                *agent,
-                agent::ViewOrder{agent::View::kGrant, std::to_string(admitted.slice.tenant.value())},
-                kPatience));
+  const auto document = agent == nullptr
+                            ? std::nullopt
+                            : object_in(agent::ask_and_wait(
+                                  *agent,
+                                  agent::ViewOrder{agent::View::kGrant,
+                                                   std::to_string(admitted.slice.tenant.value())},
+                                  kPatience));
   if (!document) return refuse({ErrorCode::kCancelled, "the process that asked has ended"});
-  return Granted{*document, std::move(admitted.slice.environment),
-                 admitted.slice.cdi_devices.empty() ? std::string()
-                                                    : admitted.slice.cdi_devices.front(),
-                 admitted.job};
+  return Granted{
+      *document, std::move(admitted.slice.environment),
+      admitted.slice.cdi_devices.empty() ? std::string() : admitted.slice.cdi_devices.front(),
+      admitted.job};
 }
 
 HttpResponse SliceAsker::never(const GrantRequest& wanted, const Error& why) const {
   const bool about_size =
       why.code == ErrorCode::kOutOfRange || why.code == ErrorCode::kInvalidArgument;
   if (!about_size) return problem(why);
-  const auto found = object_in(
-      agent::ask_and_wait(agents_.here(), agent::WhyNotOrder(wanted.spec), kPatience));
+  const auto found =
+      object_in(agent::ask_and_wait(agents_.here(), agent::WhyNotOrder(wanted.spec), kPatience));
   // The machine could, but a quota or a limit of the queue does not let it.
   if (!found || found->at("ever").as_bool()) return problem(why);
   return problem(*found);
 }
 
 HttpResponse SliceAsker::not_now(const GrantRequest& wanted, const jobs::WaitReport& why) const {
-  auto found = object_in(
-      agent::ask_and_wait(agents_.here(), agent::WhyNotOrder(wanted.spec), kPatience));
+  auto found =
+      object_in(agent::ask_and_wait(agents_.here(), agent::WhyNotOrder(wanted.spec), kPatience));
   if (!found) return problem(Error{ErrorCode::kResourceExhausted, why.text});
   (*found)["ever"] = true;
   (*found)["status"] = 409;

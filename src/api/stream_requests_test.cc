@@ -12,7 +12,9 @@ TEST(StreamRequests, ReadsACommandInATerminal) {
       R"({"kind":"exec","rank":2,"command":["sh","-c","x"],"environment":["A=b=c"],
           "path":"/tmp","terminal":true,"rows":40,"columns":132})");
   ASSERT_TRUE(order) << order.error().message;
-  agent::StreamOrder wanted{.kind = Kind::kExec, .command = {"sh", "-c", "x"}};
+  agent::StreamOrder wanted;
+  wanted.kind = Kind::kExec;
+  wanted.command = {"sh", "-c", "x"};
   wanted.key.rank = 2;
   wanted.environment = {{"A", "b=c"}};
   wanted.path = "/tmp";
@@ -23,12 +25,11 @@ TEST(StreamRequests, ReadsACommandInATerminal) {
 }
 
 TEST(StreamRequests, RefusesWhatCannotBeOpened) {
-  for (const char* const body :
-       {"", "[]", "{}", R"({"kind":"output"})", R"({"kind":"exec"})",
-        R"({"kind":"exec","command":["a"],"environment":["A"]})",
-        R"({"kind":"copy-in","path":"data"})", R"({"kind":"port"})",
-        R"({"kind":"port","port":65536})", R"({"kind":"attach","more":1})",
-        R"({"kind":"exec","command":["a"],"rows":0})"}) {
+  for (const char* const body : {"", "[]", "{}", R"({"kind":"output"})", R"({"kind":"exec"})",
+                                 R"({"kind":"exec","command":["a"],"environment":["A"]})",
+                                 R"({"kind":"copy-in","path":"data"})", R"({"kind":"port"})",
+                                 R"({"kind":"port","port":65536})", R"({"kind":"attach","more":1})",
+                                 R"({"kind":"exec","command":["a"],"rows":0})"}) {
     EXPECT_FALSE(parse_stream_request(body)) << body;
   }
 }

@@ -62,8 +62,8 @@ bool succeeded(pid_t pid) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-// Moves bytes between the pipe of our tar and the other one until that has ended; what it had to say
-// goes to standard error.
+// Moves bytes between the pipe of our tar and the other one until that has ended; what it had to
+// say goes to standard error.
 Status pass_on(MemberStream& stream, MemberStream::Ends ends) {
   // Our tar may end before it has read everything, which is an error of ours to tell.
   const auto before = std::signal(SIGPIPE, SIG_IGN);
@@ -123,8 +123,7 @@ int copy_from_member(const Session& session, const MemberPlace& place, const std
   const auto tar = start_tar(std::move(words), pipe->read.get(), STDIN_FILENO);
   if (!tar) return session.fail(tar.error());
   pipe->read.reset();
-  const Status sent =
-      pass_on(*stream, {.output = pipe->write.get(), .error = STDERR_FILENO});
+  const Status sent = pass_on(*stream, {.output = pipe->write.get(), .error = STDERR_FILENO});
   pipe->write.reset();
   const bool taken = succeeded(*tar);
   if (!sent) return session.fail(sent.error());

@@ -43,8 +43,7 @@ bool is_ours_to_read(int fd) { return ::isatty(fd) == 0 || ::tcgetpgrp(fd) == ::
 
 }  // namespace
 
-tl::expected<MemberStream, int> MemberStream::open(const Session& session,
-                                                   const MemberPlace& place,
+tl::expected<MemberStream, int> MemberStream::open(const Session& session, const MemberPlace& place,
                                                    boost::json::object request) {
   const auto daemon = session.daemon();
   if (!daemon) return tl::unexpected(session.fail(daemon.error()));
@@ -91,7 +90,8 @@ void MemberStream::read_input(Ends& ends) {
   const ssize_t got = ::read(ends.input, piece.data(), piece.size());
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
   if (got > 0) {
-    out_ += sys::to_bytes(sys::InputFrame{std::string(piece.data(), static_cast<std::size_t>(got))});
+    out_ +=
+        sys::to_bytes(sys::InputFrame{std::string(piece.data(), static_cast<std::size_t>(got))});
     return;
   }
   ends.input = -1;

@@ -1,5 +1,5 @@
-// A connection into a member, through the daemon: frames of sys/frames.h, joined with descriptors of
-// this process. Runs on the main thread.
+// A connection into a member, through the daemon: frames of sys/frames.h, joined with descriptors
+// of this process. Runs on the main thread.
 #pragma once
 
 #include <boost/json/fwd.hpp>

@@ -47,20 +47,19 @@ int exec_in_member(const Session& session, const MemberPlace& place, const ExecW
   auto stream = MemberStream::open(session, place, std::move(request));
   if (!stream) return stream.error();
   std::optional<RawTerminal> raw;
-  const auto end = stream->run(
-      {.ends = kOwn,
-       .on_start = [&](bool, MemberStream::Ends&) -> Status {
-         if (!wish.terminal) return {};
-         DIVVY_TRY(taken, RawTerminal::take());
-         raw.emplace(std::move(taken));
-         return {};
-       },
-       .signals = &*signals,
-       .on_signal = [&](int number) -> std::optional<sys::Frame> {
-         if (number != SIGWINCH) return sys::SignalFrame{number};
-         if (!wish.terminal) return std::nullopt;
-         return terminal_size();
-       }});
+  const auto end = stream->run({.ends = kOwn,
+                                .on_start = [&](bool, MemberStream::Ends&) -> Status {
+                                  if (!wish.terminal) return {};
+                                  DIVVY_TRY(taken, RawTerminal::take());
+                                  raw.emplace(std::move(taken));
+                                  return {};
+                                },
+                                .signals = &*signals,
+                                .on_signal = [&](int number) -> std::optional<sys::Frame> {
+                                  if (number != SIGWINCH) return sys::SignalFrame{number};
+                                  if (!wish.terminal) return std::nullopt;
+                                  return terminal_size();
+                                }});
   raw.reset();
   if (!end) {
     return stream->was_refused() ? fail_to_start(session, end.error()) : session.fail(end.error());
@@ -73,19 +72,18 @@ int attach_to_member(const Session& session, const MemberPlace& place, bool inpu
   if (!signals) return session.fail(signals.error());
   auto stream = MemberStream::open(session, place, {{"kind", "attach"}});
   if (!stream) return stream.error();
-  const auto end = stream->run({.ends = kOwn,
-                                .on_start = [&](bool takes_input, MemberStream::Ends& ends) -> Status {
-                                  if (input && !takes_input) {
-                                    session.say(fmt::format(
-                                        "job {} takes no input; only its output is shown",
-                                        place.job));
-                                  }
-                                  // Not the end of the job's input: others may type to it.
-                                  if (!input || !takes_input) ends.input = -1;
-                                  return {};
-                                },
-                                .signals = &*signals,
-                                .signals_stop = true});
+  const auto end = stream->run(
+      {.ends = kOwn,
+       .on_start = [&](bool takes_input, MemberStream::Ends& ends) -> Status {
+         if (input && !takes_input) {
+           session.say(fmt::format("job {} takes no input; only its output is shown", place.job));
+         }
+         // Not the end of the job's input: others may type to it.
+         if (!input || !takes_input) ends.input = -1;
+         return {};
+       },
+       .signals = &*signals,
+       .signals_stop = true});
   if (!end) return session.fail(end.error());
   if (!*end) {
     session.say(fmt::format("detached; job {} goes on: divvy attach {}", place.job, place.job));

@@ -10,7 +10,7 @@ namespace divvy::cli {
 namespace {
 
 TEST(OnThisMachine, CommandsAboutAMachineSaySoWhenADaemonOnTheNetworkIsChosen) {
-  const std::vector<std::string> commands[] = {{"gpus"},          {"doctor"},
+  const std::vector<std::string> commands[] = {{"gpus"},           {"doctor"},
                                                {"ledger", "show"}, {"cdi", "show"},
                                                {"cdi", "clean"},   {"run", "--", "ls"}};
   for (const auto& command : commands) {

@@ -194,7 +194,8 @@ void Dispatcher::answer_admitted() {
     Admission& admission = *it->second;
     const model::Job* const job = queue_->find(it->first);
     if (admission.granted_ && !unstored_.contains(it->first)) {
-      tell(admission, AdmissionAnswer(Admitted{it->first, admission.node_, *std::move(admission.granted_)}));
+      tell(admission,
+           AdmissionAnswer(Admitted{it->first, admission.node_, *std::move(admission.granted_)}));
     } else if (job == nullptr || model::is_finished(job->state)) {
       const std::string why = job == nullptr ? "it is gone" : job->history.back().reason;
       tell(admission, err(ErrorCode::kCancelled, "job {} did not start: {}", it->first, why));
@@ -244,8 +245,9 @@ Task Dispatcher::stop_holder(model::JobId job, std::uint32_t attempt, model::Sec
   if (known == nullptr || known->attempt != attempt || known->members.empty()) co_return;
   const model::MemberKey key{job, attempt, known->members.front().rank};
   if (known->members.front().end) co_return;
-  const auto told = co_await ask(known->members.front().node,
-                                 agent::SignalOrder{key, grace > model::Seconds(0) ? SIGTERM : SIGKILL});
+  const auto told =
+      co_await ask(known->members.front().node,
+                   agent::SignalOrder{key, grace > model::Seconds(0) ? SIGTERM : SIGKILL});
   if (told && !told->holds) {
     gone_.push_back(key);
     co_return;

@@ -8,9 +8,9 @@
 #include <optional>
 #include <variant>
 
+#include "agent/orders.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "agent/orders.h"
 #include "jobs/explain.h"
 #include "model/job.h"
 
@@ -35,7 +35,7 @@ class Admission {
 
  private:
   friend class Dispatcher;  // and its lock guards what follows
-  std::string name_;  // that the caller gave; empty: after the command
+  std::string name_;        // that the caller gave; empty: after the command
   agent::LocalCaller caller_;
   bool waits_ = false;
   bool fresh_ = true;  // no pass has looked at it since the machines were asked who has ended
@@ -43,7 +43,7 @@ class Admission {
   Reap reap_ = Reap::kNone;
   UniqueFd ready_;
   model::JobId job_;
-  std::string node_;  // with granted_
+  std::string node_;                       // with granted_
   std::optional<agent::Granted> granted_;  // and the job is not in the store yet
   std::optional<Result<AdmissionAnswer>> answer_;
 };

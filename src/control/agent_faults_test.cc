@@ -72,8 +72,7 @@ class TwoMachines {
     folder_ = mkdtemp(name);
     const jobs::Fleet fleet = jobs::testing::fleet(2, 2);
     for (std::size_t i = 0; i < 2; ++i) {
-      machines_.push_back(
-          std::make_unique<FaultyAgent>(testing::machine_state(fleet, i)));
+      machines_.push_back(std::make_unique<FaultyAgent>(testing::machine_state(fleet, i)));
     }
     agents_ = std::make_unique<agent::Agents>(
         std::vector<agent::Agent*>{machines_[0].get(), machines_[1].get()});
@@ -110,7 +109,7 @@ class TwoMachines {
   std::size_t below(std::size_t limit) { return dice_() % limit; }
   bool settle_one() {
     using Fate = FaultyAgent::Fate;
-    const Fate fate = below(10) < 8 ? Fate::kDone
+    const Fate fate = below(10) < 8   ? Fate::kDone
                       : below(2) == 0 ? Fate::kDoneButLost
                                       : Fate::kNeverArrived;
     const std::size_t first = below(2);
@@ -186,7 +185,8 @@ class TwoMachines {
       dispatcher_->step();
       dispatcher_->wait_for_replies();
       for (const auto& machine : machines_) {
-        for (const auto& key : machine->inside.runtime.living()) machine->inside.runtime.end(key, 0);
+        for (const auto& key : machine->inside.runtime.living())
+          machine->inside.runtime.end(key, 0);
       }
       clock_.advance(std::chrono::seconds(10));
       check();

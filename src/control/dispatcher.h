@@ -176,7 +176,7 @@ class Dispatcher {
     bool reachable = true;
     WallTime counted = {};  // until then it has said what its members use
     bool counts = false;    // asked, and no answer yet
-    bool is_new = false;  // came back: what it has is to be compared
+    bool is_new = false;    // came back: what it has is to be compared
   };
   void hear(const std::string& node, agent::News news);
   [[nodiscard]] jobs::Fleet fleet() const;
@@ -221,11 +221,12 @@ class Dispatcher {
   void tell_not_started(const model::MemberKey& key, const std::string& node, const Error& why);
   void add_stop(model::JobId job, std::uint32_t attempt, model::Seconds grace);
   Task stop(model::JobId job, std::uint32_t attempt, model::Seconds grace);
-  // Those of its members that have not ended and are no strays; of strays it is told that they have.
+  // Those of its members that have not ended and are no strays; of strays it is told that they
+  // have.
   [[nodiscard]] std::vector<Where> members_to_stop(const model::Job& job,
                                                    const model::MemberEnd& not_started);
-  void stop_later(model::JobId job, std::uint32_t attempt, model::Seconds grace, const Where& member,
-                  const Error& why);
+  void stop_later(model::JobId job, std::uint32_t attempt, model::Seconds grace,
+                  const Where& member, const Error& why);
 
   // recovery.cc
   using Members = std::map<model::MemberKey, model::MemberReport>;
@@ -280,16 +281,16 @@ class Dispatcher {
   std::uint64_t changes_written_ = 0;                              // of those
   Status last_write_;
   std::set<model::JobId> unwritten_;
-  std::set<model::JobId> in_writing_;                 // just now, without the lock
-  std::map<model::JobId, std::size_t> steps_told_;    // of its history, as events
-  std::vector<jobs::Decision> decided_;               // and not written, or not begun
+  std::set<model::JobId> in_writing_;               // just now, without the lock
+  std::map<model::JobId, std::size_t> steps_told_;  // of its history, as events
+  std::vector<jobs::Decision> decided_;             // and not written, or not begun
   struct Ended {
     std::string node;
     model::MemberEnd end;
   };
-  std::map<model::MemberKey, Ended> ended_;   // and the queue does not know yet
-  std::set<model::MemberKey> releasing_;      // of those: a task gives the slice back
-  std::vector<model::MemberKey> released_;    // of those: the slice is free
+  std::map<model::MemberKey, Ended> ended_;  // and the queue does not know yet
+  std::set<model::MemberKey> releasing_;     // of those: a task gives the slice back
+  std::vector<model::MemberKey> released_;   // of those: the slice is free
   // Jobs that are to start: as soon as no stray of the job is left, and not before they are due.
   std::map<model::JobId, DeferredStart> deferred_;
   // Members that are ended, again and again until nothing of them is left.

@@ -118,8 +118,7 @@ Status Dispatcher::recover() {
   for (Held& one : held) {
     const bool known = expected.contains(one.slices.key) || strays_.contains(one.slices.key);
     agent::Agent& agent = *parts_.agents.find(one.node);
-    if (!known &&
-        !agent::ask_and_wait(agent, agent::ReleaseOrder{one.slices.key}, kPatience)) {
+    if (!known && !agent::ask_and_wait(agent, agent::ReleaseOrder{one.slices.key}, kPatience)) {
       if (one.slices.holder == model::Holder::kMembers) {
         add_stray(one.slices.key, one.node, Folder::kKeep);
       } else {
@@ -167,8 +166,8 @@ Status Dispatcher::adopt(Held& one, std::vector<model::Job>& jobs) {
   held.key = {id, job.attempt, 0};
   DIVVY_CHECK_OK(parts_.database.commit(
       [&](store::Connection& connection) { return store::JobTable(connection).insert(job); }));
-  DIVVY_CHECK_OK(agent::ask_and_wait(
-      *parts_.agents.find(one.node), agent::AdoptOrder{held.tenant, held.key}, kPatience));
+  DIVVY_CHECK_OK(agent::ask_and_wait(*parts_.agents.find(one.node),
+                                     agent::AdoptOrder{held.tenant, held.key}, kPatience));
   jobs.push_back(std::move(job));
   return {};
 }
@@ -208,7 +207,8 @@ void Dispatcher::find_member(const model::Job& job, const model::JobMember& memb
   const auto known = members.find(key);
   if (known == members.end()) {
     // One that is being stopped is looked at when it is told once more.
-    if (job.state == model::JobState::kRunning) doubtful_.emplace(key, Doubtful{member.node, now, {}});
+    if (job.state == model::JobState::kRunning)
+      doubtful_.emplace(key, Doubtful{member.node, now, {}});
   } else if (known->second.end) {
     ended_.emplace(key, Ended{member.node, *known->second.end});
   }

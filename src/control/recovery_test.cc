@@ -200,8 +200,7 @@ TEST(Recovery, SlicesAndMembersOfNobodyAreEnded) {
   const model::MemberKey stray{model::JobId(99), 1, 0};
   const agent::StartOrder start(stray, jobs::testing::spec(300));
   ASSERT_TRUE(house.runtime.start(start).has_value());
-  ASSERT_TRUE(
-      house.machine.grant(agent::GrantOrder{.key = stray}).has_value());
+  ASSERT_TRUE(house.machine.grant(agent::GrantOrder{.key = stray}).has_value());
   house.open();
   house.settle();
   EXPECT_EQ(house.runtime.stopped, std::vector<model::MemberKey>{stray});

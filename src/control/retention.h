@@ -33,7 +33,8 @@ class Retention {
   };
 
   // What it refers to outlives it.
-  Retention(store::Database& database, const agent::Agents& agents, const Clock& clock, Rules rules);
+  Retention(store::Database& database, const agent::Agents& agents, const Clock& clock,
+            Rules rules);
   ~Retention();
   Retention(const Retention&) = delete;
   Retention& operator=(const Retention&) = delete;

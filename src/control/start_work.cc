@@ -286,8 +286,7 @@ Task Dispatcher::stop(model::JobId job, std::uint32_t attempt, model::Seconds gr
       stops.emplace_back(members[i].node, agent::StopOrder{members[i].key, grace});
     } else {
       // Without a folder its start was interrupted, and this task comes after it: it never will.
-      ended_.emplace(members[i].key,
-                     Ended{members[i].node, report ? *report->end : not_started});
+      ended_.emplace(members[i].key, Ended{members[i].node, report ? *report->end : not_started});
     }
   }
   const auto told = co_await ask_all(std::move(stops));

@@ -59,15 +59,15 @@ class Barrier {
 // Its slices.
 class FakeMachine {
  public:
-    [[nodiscard]] Result<agent::Granted> grant(const agent::GrantOrder& order) {
+  [[nodiscard]] Result<agent::Granted> grant(const agent::GrantOrder& order) {
     grants.pass(order.key);
     const std::lock_guard lock(mutex_);
     if (refuse > 0) {
       --refuse;
       return err(ErrorCode::kResourceExhausted, "somebody else was quicker");
     }
-    agent::HeldSlices held{.key = order.key, .holder = order.holder,
-                           .tenant = model::TenantId(++granted)};
+    agent::HeldSlices held{
+        .key = order.key, .holder = order.holder, .tenant = model::TenantId(++granted)};
     held.slices = order.slices;
     if (!held_.emplace(order.key, held).second) {
       return err(ErrorCode::kAlreadyExists, "granted twice");
@@ -344,7 +344,9 @@ class FakeAgent final : public agent::Agent {
     machine.reap();
     return agent::Answer(agent::Done{});
   }
-  Result<agent::Answer> answer(const agent::StartOrder& order) { return done(runtime.start(order)); }
+  Result<agent::Answer> answer(const agent::StartOrder& order) {
+    return done(runtime.start(order));
+  }
   Result<agent::Answer> answer(const agent::FindOrder& order) {
     auto report = runtime.find(order.key);
     if (!report && report.error().code == ErrorCode::kNotFound) {
@@ -421,11 +423,8 @@ class House {
 
   void open() {
     database = *store::Database::open(folder_ / "divvy.db");
-    dispatcher = *Dispatcher::create({.database = *database,
-                                      .agents = agents,
-                                      .clock = clock,
-                                      .settings = {},
-                                      .drive = drive_});
+    dispatcher = *Dispatcher::create(
+        {.database = *database, .agents = agents, .clock = clock, .settings = {}, .drive = drive_});
     dispatcher->on_events([this] {
       const std::lock_guard lock(events_mutex_);
       ++events_;

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/unique_fd.h"
 #include "model/gpu.h"
 #include "model/gpu_uuid.h"
 #include "model/tenant.h"
-#include "base/unique_fd.h"
 
 namespace divvy::health {
 

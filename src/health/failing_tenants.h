@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "model/tenant.h"
 #include "health/event_log.h"
 #include "health/health_settings.h"
 #include "health/health_state.h"
+#include "model/tenant.h"
 
 namespace divvy::health {
 

@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "model/gpu.h"
-#include "model/cordon.h"
 #include "health/event_log.h"
 #include "health/health.h"
 #include "health/health_settings.h"
 #include "health/sample_message.h"
+#include "model/cordon.h"
+#include "model/gpu.h"
 
 namespace divvy::health {
 

@@ -1,8 +1,8 @@
 // Samples for the tests of health.
 #pragma once
 
-#include "model/testing.h"
 #include "health/gpu_sample.h"
+#include "model/testing.h"
 
 namespace divvy::health {
 

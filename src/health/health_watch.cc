@@ -13,8 +13,8 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "sys/own_child.h"
 #include "health/sampler.h"
+#include "sys/own_child.h"
 
 namespace divvy::health {
 namespace {
@@ -172,8 +172,8 @@ class HealthWatch::Impl {
         std::chrono::ceil<std::chrono::milliseconds>(parts_.settings.idle_interval);
     for (const WatchedGpu& gpu : parts_.gpus) orders.gpus.push_back({gpu.index, gpu.uuid});
     auto child = sys::OwnChild::start({.arguments = {"--sampler", std::to_string(kSamplerChannel)},
-                                  .channel = kSamplerChannel,
-                                  .environment = {}});
+                                       .channel = kSamplerChannel,
+                                       .environment = {}});
     const std::string text = write_orders(orders);
     if (!child || ::send(child->channel(), text.data(), text.size(), MSG_NOSIGNAL) < 0) {
       log_error("sampler not started",
@@ -240,8 +240,8 @@ class HealthWatch::Impl {
     }
     // Only this one: the driver looks at nothing that it is not shown.
     auto child = sys::OwnChild::start({.arguments = {"--probe", gpu.str()},
-                                  .channel = STDOUT_FILENO,
-                                  .environment = {"CUDA_VISIBLE_DEVICES=" + gpu.str()}});
+                                       .channel = STDOUT_FILENO,
+                                       .environment = {"CUDA_VISIBLE_DEVICES=" + gpu.str()}});
     if (!child) {
       end_probe(gpu, {ProbeResult::Outcome::kFailed, child.error().message});
       return;

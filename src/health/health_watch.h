@@ -17,12 +17,12 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "model/cordon.h"
 #include "health/event_log.h"
 #include "health/gpu_sample.h"
 #include "health/health_board.h"
 #include "health/health_settings.h"
 #include "health/health_state.h"
+#include "model/cordon.h"
 
 namespace divvy::health {
 
@@ -55,7 +55,8 @@ class HealthWatch {
   [[nodiscard]] std::vector<GpuHealth> all() const;
   [[nodiscard]] SamplerReport sampler() const;
   // In force, and kept, when it returns. Nothing uncordons. kNotFound for a GPU that is not ours.
-  [[nodiscard]] Status cordon(const model::GpuUuid& gpu, const std::optional<model::Cordon>& cordon);
+  [[nodiscard]] Status cordon(const model::GpuUuid& gpu,
+                              const std::optional<model::Cordon>& cordon);
   // Something that tick() looks at has changed.
   void wake();
 

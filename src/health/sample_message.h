@@ -19,8 +19,8 @@
 #include <variant>
 #include <vector>
 
-#include "model/gpu_uuid.h"
 #include "health/gpu_sample.h"
+#include "model/gpu_uuid.h"
 
 namespace divvy::health {
 

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/node.h"
 #include "inject/cdi_files.h"
 #include "inject/container_edits.h"
 #include "inject/driver_files.h"
 #include "inject/driver_stage.h"
+#include "model/node.h"
 
 namespace divvy::inject {
 

@@ -5,8 +5,8 @@
 
 #include <boost/json.hpp>
 
-#include "inject/driver_root_testing.h"
 #include "base/unique_fd.h"
+#include "inject/driver_root_testing.h"
 
 namespace divvy::inject {
 namespace {

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "model/gpu_uuid.h"
 #include "inject/cdi_spec.h"
 #include "inject/driver_files.h"
+#include "model/gpu_uuid.h"
 
 namespace divvy::inject {
 

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/pci_address.h"
 #include "inject/elf_file.h"
 #include "inject/root_folder.h"
+#include "model/pci_address.h"
 
 namespace divvy::inject {
 

@@ -158,7 +158,8 @@ JournalScan scan_journal(std::string_view bytes) {
   return scan;
 }
 
-Result<Journal::Opened> Journal::open(sys::Disk& disk, std::string name, std::uint64_t short_bytes) {
+Result<Journal::Opened> Journal::open(sys::Disk& disk, std::string name,
+                                      std::uint64_t short_bytes) {
   Journal journal(disk, std::move(name), short_bytes);
   auto bytes = disk.read(journal.name_);
   if (!bytes && bytes.error().code == ErrorCode::kNotFound) {

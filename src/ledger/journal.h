@@ -95,7 +95,7 @@ class Journal {
   sys::Disk* disk_;
   std::string name_;
   std::uint64_t short_;
-  std::uint64_t longest_;           // Where the next replacement is due
+  std::uint64_t longest_;                // Where the next replacement is due
   std::shared_ptr<sys::DiskFile> file_;  // Null: must be replaced
   std::uint64_t size_ = 0;
   std::uint64_t next_sequence_ = 1;

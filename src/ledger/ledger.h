@@ -14,10 +14,10 @@
 #include <string>
 
 #include "base/result.h"
-#include "sys/disk.h"
+#include "base/timings.h"
 #include "ledger/journal.h"
 #include "ledger/ledger_state.h"
-#include "base/timings.h"
+#include "sys/disk.h"
 
 namespace divvy::ledger {
 

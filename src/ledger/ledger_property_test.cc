@@ -29,9 +29,10 @@ class World {
       case 7:
         return cordon();
       case 8:
-        disk_.fail_at(1 + dice_() % 8,
-                      dice_() % 3 == 0 ? sys::FakeDisk::Fault::kCrash : sys::FakeDisk::Fault::kError,
-                      dice_() % 600);
+        disk_.fail_at(
+            1 + dice_() % 8,
+            dice_() % 3 == 0 ? sys::FakeDisk::Fault::kCrash : sys::FakeDisk::Fault::kError,
+            dice_() % 600);
         return;
       case 9:
         disk_.set_space(dice_() % 2 == 0 ? std::nullopt : std::optional(dice_() % 6000));

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/result.h"
+#include "ledger/tenant_record.h"
+#include "model/cordon.h"
 #include "model/gpu_uuid.h"
 #include "model/tenant.h"
-#include "model/cordon.h"
-#include "ledger/tenant_record.h"
 
 namespace divvy::ledger {
 

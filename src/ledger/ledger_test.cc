@@ -49,7 +49,8 @@ TEST(Ledger, RemembersAcrossAKill) {
   ASSERT_EQ(ledger->tenants().size(), 2U);
   EXPECT_EQ(ledger->tenants().at(model::TenantId(7)), one);
   EXPECT_EQ(ledger->tenants().at(model::TenantId(8)), test_tenant(8, 500));
-  EXPECT_EQ(ledger->cordons(), (std::map<model::GpuUuid, model::Cordon>{{model::test_uuid(4), kCordon}}));
+  EXPECT_EQ(ledger->cordons(),
+            (std::map<model::GpuUuid, model::Cordon>{{model::test_uuid(4), kCordon}}));
 }
 
 TEST(Ledger, AGrantCostsOneSync) {

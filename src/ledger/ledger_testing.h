@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "ledger/ledger.h"
 #include "model/testing.h"
 #include "sys/fake_disk.h"
-#include "ledger/ledger.h"
 
 namespace divvy::ledger {
 

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "base/result.h"
+#include "ledger/slices.h"
 #include "model/job_spec.h"
 #include "model/member_key.h"
 #include "model/tenant.h"
 #include "sys/process.h"
-#include "ledger/slices.h"
 
 namespace divvy::ledger {
 
@@ -26,7 +26,7 @@ struct TenantRecord {
   std::string command;  // For people
   uid_t uid = 0;
   gid_t gid = 0;
-  sys::ProcessName root;             // of Holder::kProcess: who asked, and what it became by exec
+  sys::ProcessName root;        // of Holder::kProcess: who asked, and what it became by exec
   std::int64_t since_unix = 0;  // Seconds
   // In the order of the control page.
   std::vector<model::Slice> slices;

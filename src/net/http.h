@@ -175,8 +175,8 @@ using HttpPieces = std::function<bool(std::string_view)>;
                                                std::optional<std::chrono::milliseconds> silence,
                                                const HttpPieces& pieces);
 
-// A connection after an upgrade, as a socket. What is written there goes to the server and the other
-// way round; the end of one direction is passed on.
+// A connection after an upgrade, as a socket. What is written there goes to the server and the
+// other way round; the end of one direction is passed on.
 class HttpTunnel {
  public:
   class Impl;

@@ -276,9 +276,8 @@ Result<HttpResponse> speak(const HttpTarget& target, const HttpRequest& request,
                            const HttpPieces* pieces) {
   Line line;
   HttpResponse answer;
-  DIVVY_CHECK_OK(on_line(line, target, times, [&](auto& exchange) {
-    return exchange.ask(request, pieces, answer);
-  }));
+  DIVVY_CHECK_OK(on_line(line, target, times,
+                         [&](auto& exchange) { return exchange.ask(request, pieces, answer); }));
   return answer;
 }
 

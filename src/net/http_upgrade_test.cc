@@ -40,8 +40,8 @@ class HttpUpgradeTest : public HttpServerTest, public ::testing::WithParamInterf
     serve([this, work = std::move(work)](const HttpRequest& request, const Caller&) {
       HttpResponse answer;
       EXPECT_EQ(request.body, "please");
-      answer.upgrade = [this, work, header = std::string(request.header("upgrade"))](
-                           UniqueFd& socket) {
+      answer.upgrade = [this, work,
+                        header = std::string(request.header("upgrade"))](UniqueFd& socket) {
         if (header != "test") return HttpResponse{409, "text/plain", "no " + header};
         int ends[2];
         EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);

@@ -1,6 +1,6 @@
-// What both ends of a connection do after an HTTP upgrade: bytes go both ways between it and a local
-// socket, as they come. Included by the .cc files of this room and by nobody else. On the thread
-// that runs the context.
+// What both ends of a connection do after an HTTP upgrade: bytes go both ways between it and a
+// local socket, as they come. Included by the .cc files of this room and by nobody else. On the
+// thread that runs the context.
 #pragma once
 
 #include <array>
@@ -53,8 +53,8 @@ class Tunnel {
   void read_remote() {
     stream_.async_read_some(boost::asio::buffer(in_), [this](ErrorNumber code, std::size_t got) {
       if (!code) return write_local(boost::asio::buffer(in_, got));
-      const bool ended = code == boost::asio::error::eof ||
-                         code == boost::asio::ssl::error::stream_truncated;
+      const bool ended =
+          code == boost::asio::error::eof || code == boost::asio::ssl::error::stream_truncated;
       if (!ended || (rules_.stopping != nullptr && *rules_.stopping)) return stop();
       ErrorNumber ignored;
       ignored = local_.shutdown(Local::shutdown_send, ignored);
@@ -88,8 +88,8 @@ class Tunnel {
     if (stopped_) return;
     out_open_ = false;
     ErrorNumber ignored;
-    ignored = boost::beast::get_lowest_layer(stream_).socket().shutdown(Local::shutdown_send,
-                                                                       ignored);
+    ignored =
+        boost::beast::get_lowest_layer(stream_).socket().shutdown(Local::shutdown_send, ignored);
     if (rules_.farewell && in_open_) {
       timer_.expires_after(*rules_.farewell);
       timer_.async_wait([this](ErrorNumber code) {

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "nvml/inventory.h"
 #include "nvml/fake_library.h"
+#include "nvml/inventory.h"
 
 namespace divvy::nvml {
 namespace {

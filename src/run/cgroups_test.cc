@@ -25,8 +25,8 @@ constexpr const char* kHybrid =
     "30 25 0:27 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd\n";
 
 TEST(CgroupTree, FindsTheTreesOfVersionOneBesideAnEmptyVersionTwo) {
-  const sys::CgroupTree tree =
-      sys::parse_cgroup_tree(kHybrid, "4:memory:/user/a\n3:pids:/\n2:cpu,cpuacct:/b\n0::/init.scope\n");
+  const sys::CgroupTree tree = sys::parse_cgroup_tree(
+      kHybrid, "4:memory:/user/a\n3:pids:/\n2:cpu,cpuacct:/b\n0::/init.scope\n");
   EXPECT_FALSE(tree.unified);
   ASSERT_EQ(tree.legacy.size(), 3U);
   EXPECT_EQ(tree.legacy.at("cpu"), "/sys/fs/cgroup/cpu,cpuacct");

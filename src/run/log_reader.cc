@@ -10,8 +10,8 @@
 #include <cerrno>
 #include <memory>
 
-#include "sys/durable_file.h"
 #include "run/output_log.h"
+#include "sys/durable_file.h"
 
 namespace divvy::run {
 namespace {

@@ -19,8 +19,8 @@
 #include "base/log.h"
 #include "run/door_client.h"
 #include "run/leftovers.h"
-#include "sys/processes.h"
 #include "run/shepherd.h"
+#include "sys/processes.h"
 
 extern char** environ;
 

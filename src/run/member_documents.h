@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "sys/processes.h"
 #include "run/runtime.h"
+#include "sys/processes.h"
 
 namespace divvy::run {
 

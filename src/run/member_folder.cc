@@ -75,7 +75,9 @@ Result<Watch> MemberFolder::watch() const {
   return parse_watch(text);
 }
 
-Status MemberFolder::reserve_ending() const { return sys::reserve_room(fd(), kExit, kRoomForEnding); }
+Status MemberFolder::reserve_ending() const {
+  return sys::reserve_room(fd(), kExit, kRoomForEnding);
+}
 
 Status MemberFolder::write(const Ending& ending) const {
   DIVVY_CHECK_OK(sys::write_durably(fd(), kExit, to_document(ending)));

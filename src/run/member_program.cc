@@ -12,10 +12,10 @@
 #include <filesystem>
 #include <string_view>
 
-#include "sys/durable_file.h"
 #include "run/podman_runtime.h"
 #include "run/rootless.h"
 #include "run/staged_mounts.h"
+#include "sys/durable_file.h"
 
 extern char** environ;
 

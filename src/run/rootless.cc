@@ -83,7 +83,8 @@ std::uint64_t free_from(const fs::path& file) {
     const auto words = split(line, ':');
     if (words.size() != 3) continue;
     const auto range = sys::parse_subordinate_ids(line, words[0], 0);
-    for (const sys::IdRange& each : range) next = std::max(next, std::uint64_t{each.first} + each.count);
+    for (const sys::IdRange& each : range)
+      next = std::max(next, std::uint64_t{each.first} + each.count);
   }
   return next;
 }
@@ -175,7 +176,7 @@ bool has_file(const MachineUser& user, const std::string& path) {
 }  // namespace
 
 Result<sys::NamespaceUser> rootless_user(const MachineUser& user, const PodmanSettings& settings,
-                                    const MachineFiles& files) {
+                                         const MachineFiles& files) {
   DIVVY_CHECK_OK(check_podman(settings, files));
   DIVVY_CHECK_OK(check_kernel(files));
   sys::NamespaceUser found;

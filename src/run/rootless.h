@@ -11,8 +11,8 @@
 #include "base/result.h"
 #include "model/job_spec.h"
 #include "run/member_documents.h"
-#include "sys/user_namespace.h"
 #include "run/users.h"
+#include "sys/user_namespace.h"
 
 namespace divvy::run {
 
@@ -29,8 +29,8 @@ struct MachineFiles {
 // What a user needs for containers here. kFailedPrecondition: they cannot have any, in one sentence
 // with what to do about it. Reads files and looks programs up; callable from any thread.
 [[nodiscard]] Result<sys::NamespaceUser> rootless_user(const MachineUser& user,
-                                                  const PodmanSettings& settings,
-                                                  const MachineFiles& files = {});
+                                                       const PodmanSettings& settings,
+                                                       const MachineFiles& files = {});
 
 // Podman's words and variables for the user, whose runtime folder is made where it is not there
 // yet. For a shepherd: the daemon's own process may not do all of it.

@@ -13,10 +13,10 @@
 
 #include "base/log.h"
 #include "run/door_socket.h"
-#include "sys/durable_file.h"
 #include "run/member_folder.h"
 #include "run/member_program.h"
 #include "run/tending.h"
+#include "sys/durable_file.h"
 
 namespace divvy::run {
 namespace {

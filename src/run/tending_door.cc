@@ -9,8 +9,8 @@
 #include <cstring>
 
 #include "run/door_socket.h"
-#include "sys/processes.h"
 #include "run/tending.h"
+#include "sys/processes.h"
 
 namespace divvy::run {
 namespace {

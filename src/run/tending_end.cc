@@ -11,8 +11,8 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "sys/processes.h"
 #include "run/tending.h"
+#include "sys/processes.h"
 
 namespace divvy::run {
 namespace {

@@ -28,10 +28,10 @@
 #include <optional>
 #include <vector>
 
-#include "share/fair_queue.h"
-#include "share/gpu_work.h"
 #include "base/timings.h"
 #include "model/job_spec.h"
+#include "share/fair_queue.h"
+#include "share/gpu_work.h"
 
 namespace divvy::share {
 

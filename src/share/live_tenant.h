@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "ledger/tenant_record.h"
 #include "share/account_book.h"
 #include "share/arbiter.h"
 #include "share/messages.h"
 #include "sys/packet_socket.h"
 #include "sys/reactor.h"
-#include "ledger/tenant_record.h"
 
 namespace divvy::share {
 
@@ -91,7 +91,7 @@ void fill_control(wire::ControlPage& page, const ledger::TenantRecord& record,
 // Only what can change while it runs: limits, shares, class.
 void write_terms(wire::ControlPage& page, const ledger::TenantRecord& record);
 
-[[nodiscard]] std::vector<Arbiter::Slice> arbiter_slices(const ledger::TenantRecord& record,
-                                                         const std::vector<ledger::SharedGpu>& gpus);
+[[nodiscard]] std::vector<Arbiter::Slice> arbiter_slices(
+    const ledger::TenantRecord& record, const std::vector<ledger::SharedGpu>& gpus);
 
 }  // namespace divvy::share

@@ -21,11 +21,11 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "base/units.h"
 #include "model/gpu_uuid.h"
 #include "share/gpu_schedule.h"
 #include "share/mps_control.h"
-#include "base/unique_fd.h"
 
 namespace divvy::share {
 

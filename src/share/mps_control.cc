@@ -255,7 +255,8 @@ void MpsControl::stop() {
     }
     for (const int signal : {0, SIGTERM, SIGKILL}) {
       // The name guards against another process under the same number.
-      if (signal != 0 && sys::start_ticks(name_.pid) == name_.start_ticks) ::kill(name_.pid, signal);
+      if (signal != 0 && sys::start_ticks(name_.pid) == name_.start_ticks)
+        ::kill(name_.pid, signal);
       if (wait_readable(process_.get(), milliseconds(1000))) break;
     }
   }

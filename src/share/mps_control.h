@@ -12,9 +12,9 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "model/gpu_uuid.h"
 #include "sys/process.h"
-#include "base/unique_fd.h"
 
 namespace divvy::share {
 

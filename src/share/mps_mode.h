@@ -1,6 +1,6 @@
-// Lets tenants in mode mps use the MPS daemons of share/mps.h: what Tenants calls when such a tenant
-// comes and when the last one has left. The first tenant of a GPU waits here until its daemon has
-// started; nobody else does.
+// Lets tenants in mode mps use the MPS daemons of share/mps.h: what Tenants calls when such a
+// tenant comes and when the last one has left. The first tenant of a GPU waits here until its
+// daemon has started; nobody else does.
 #pragma once
 
 #include <functional>

@@ -30,8 +30,8 @@ Registrar::Impl::~Impl() {
   reactor_.unwatch(keeper_watch_);
 }
 
-Status Registrar::Impl::add(const ledger::TenantRecord& record, const std::vector<ledger::SharedGpu>& gpus,
-                            bool recovered) {
+Status Registrar::Impl::add(const ledger::TenantRecord& record,
+                            const std::vector<ledger::SharedGpu>& gpus, bool recovered) {
   const std::lock_guard lock(mutex_);
   LiveTenant tenant;
   tenant.record = record;
@@ -86,11 +86,12 @@ Status Registrar::Impl::remove_unused(model::TenantId id, ComeBack come_back) {
     for (const auto& [key, process] : tenant.processes) {
       if (pids.size() < kMostNamed) pids.push_back(process.pid);
     }
-    return err(ErrorCode::kFailedPrecondition,
-               "tenant {} has {} process(es) that use its GPU (pid {}{}); end them{}",
-               tenant.record.name, tenant.processes.size(), fmt::join(pids, ", "),
-               tenant.processes.size() > pids.size() ? ", ..." : "",
-               ledger::has_root(tenant.record) ? ", and its slice is released by itself" : " first");
+    return err(
+        ErrorCode::kFailedPrecondition,
+        "tenant {} has {} process(es) that use its GPU (pid {}{}); end them{}", tenant.record.name,
+        tenant.processes.size(), fmt::join(pids, ", "),
+        tenant.processes.size() > pids.size() ? ", ..." : "",
+        ledger::has_root(tenant.record) ? ", and its slice is released by itself" : " first");
   }
   if (come_back == ComeBack::kPossible && parts_.clock.now() < tenant.recovery_deadline) {
     return err(ErrorCode::kFailedPrecondition,
@@ -249,8 +250,8 @@ Result<std::unique_ptr<Registrar>> Registrar::create(Parts parts) {
   return std::unique_ptr<Registrar>(new Registrar(std::move(impl)));
 }
 
-Status Registrar::add(const ledger::TenantRecord& record, const std::vector<ledger::SharedGpu>& gpus,
-                      bool recovered) {
+Status Registrar::add(const ledger::TenantRecord& record,
+                      const std::vector<ledger::SharedGpu>& gpus, bool recovered) {
   return impl_->add(record, gpus, recovered);
 }
 void Registrar::change(const ledger::TenantRecord& record) { impl_->change(record); }

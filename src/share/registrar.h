@@ -19,12 +19,12 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "ledger/slices.h"
+#include "ledger/tenant_record.h"
 #include "share/account_book.h"
 #include "share/arbiter.h"
 #include "share/keeper.h"
 #include "share/meter.h"
-#include "ledger/slices.h"
-#include "ledger/tenant_record.h"
 
 namespace divvy::share {
 
@@ -82,8 +82,8 @@ class Registrar {
 
   // Opens the tenant's socket. `gpus` belong to the slices of the record, in order. A recovered
   // tenant may have processes that will come back with their account page.
-  [[nodiscard]] Status add(const ledger::TenantRecord& record, const std::vector<ledger::SharedGpu>& gpus,
-                           bool recovered);
+  [[nodiscard]] Status add(const ledger::TenantRecord& record,
+                           const std::vector<ledger::SharedGpu>& gpus, bool recovered);
   // New terms for the slices that it has.
   void change(const ledger::TenantRecord& record);
   // Its processes, if any are left, go on with open gates and no registration.

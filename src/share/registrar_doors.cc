@@ -109,7 +109,7 @@ void Registrar::Impl::accept_connections(model::TenantId id) {
     if (!socket) return;
     if (tenant.connections.size() >= kMaxConnections) {
       (void)sys::send_message(socket.get(), refusal(wire::Refusal::kTooManyProcesses,
-                                               "the tenant has too many connections"));
+                                                    "the tenant has too many connections"));
       continue;
     }
     auto peer = sys::peer_of(socket.get());
@@ -313,7 +313,7 @@ Status Registrar::Impl::recognise_account(LiveTenant& tenant, UniqueFd fd) {
     const bool is_theirs =
         life && tenant.find_pid(claim.pid) == nullptr &&
         (ledger::has_root(tenant.record) ? sys::owner_of(claim.pid) == tenant.record.uid
-                                 : has_mapped(claim.pid, tenant.account->mapping()->fd()));
+                                         : has_mapped(claim.pid, tenant.account->mapping()->fd()));
     if (!is_theirs || !add_process(tenant, claim.pid, claim.seat, std::move(life).value())) {
       tenant.account->give_up(claim.seat);
     }

@@ -35,7 +35,8 @@ class Registrar::Impl {
 
   ~Impl();
 
-  Status add(const ledger::TenantRecord& record, const std::vector<ledger::SharedGpu>& gpus, bool recovered);
+  Status add(const ledger::TenantRecord& record, const std::vector<ledger::SharedGpu>& gpus,
+             bool recovered);
 
   void change(const ledger::TenantRecord& record);
 

@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "sys/process.h"
 #include "base/unique_fd.h"
+#include "sys/process.h"
 
 namespace divvy::sys {
 namespace {

@@ -41,8 +41,8 @@ template <typename Number>
 Number get(std::string_view bytes, std::size_t at) {
   std::make_unsigned_t<Number> number = 0;
   for (std::size_t i = 0; i < sizeof number; ++i) {
-    const auto byte = static_cast<std::make_unsigned_t<Number>>(
-        static_cast<unsigned char>(bytes[at + i]));
+    const auto byte =
+        static_cast<std::make_unsigned_t<Number>>(static_cast<unsigned char>(bytes[at + i]));
     number = static_cast<decltype(number)>(number | (byte << (8 * i)));
   }
   return static_cast<Number>(number);

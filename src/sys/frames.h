@@ -81,9 +81,9 @@ struct RefusedFrame {
   friend bool operator==(const RefusedFrame&, const RefusedFrame&) = default;
 };
 
-using Frame = std::variant<InputFrame, InputEndFrame, SignalFrame, WindowFrame, OutputFrame,
-                           ErrorFrame, LineFrame, CaughtUpFrame, StartedFrame, EndFrame,
-                           RefusedFrame>;
+using Frame =
+    std::variant<InputFrame, InputEndFrame, SignalFrame, WindowFrame, OutputFrame, ErrorFrame,
+                 LineFrame, CaughtUpFrame, StartedFrame, EndFrame, RefusedFrame>;
 
 // Bytes and the text of a line that are too long for one frame are split over several; a reason or
 // a message is cut.
@@ -93,8 +93,8 @@ using Frame = std::variant<InputFrame, InputEndFrame, SignalFrame, WindowFrame, 
 class FrameReader {
  public:
   void add(std::string_view piece);
-  // Nothing: the next one is not complete. kDataLoss: this is no stream of frames, and nothing after
-  // it can be understood.
+  // Nothing: the next one is not complete. kDataLoss: this is no stream of frames, and nothing
+  // after it can be understood.
   [[nodiscard]] Result<std::optional<Frame>> next();
 
  private:

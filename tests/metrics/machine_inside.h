@@ -11,14 +11,14 @@
 #include <memory>
 #include <string>
 
+#include "agent/tenants.h"
 #include "api/metrics.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "ledger/ledger.h"
+#include "nvml/fake_library.h"
 #include "nvml/inventory.h"
 #include "share/keeper.h"
-#include "ledger/ledger.h"
-#include "agent/tenants.h"
-#include "nvml/fake_library.h"
 
 namespace divvy::testing {
 
@@ -65,13 +65,13 @@ class MachineInside {
   // A slice for this process.
   void grant(const std::string& name, std::string_view share, const std::string& device = {}) {
     const agent::Ask ask{.slices = {slice(parse_share(share).value(), device)},
-                        .mode = model::GpuMode::kTimeslice,
-                        .tenant_class = model::JobClass::kBatch,
-                        .name = name,
-                        .command = "train --password hunter2",
-                        .holder = model::Holder::kProcess,
-                        .member = {model::JobId(++jobs_), 1, 0},
-                        .peer = {::getpid(), ::getuid(), ::getgid()}};
+                         .mode = model::GpuMode::kTimeslice,
+                         .tenant_class = model::JobClass::kBatch,
+                         .name = name,
+                         .command = "train --password hunter2",
+                         .holder = model::Holder::kProcess,
+                         .member = {model::JobId(++jobs_), 1, 0},
+                         .peer = {::getpid(), ::getuid(), ::getgid()}};
     const auto answer = tenants->grant(ask);
     DIVVY_CHECK(answer.has_value(), "{} was not granted: {}", name, answer.error().message);
   }
@@ -80,7 +80,7 @@ class MachineInside {
   void sample() {
     for (const model::Gpu& gpu : tenants->node().gpus()) {
       samples.put(health::take_sample(library, nvml::Device{&library.gpu(gpu.index.value())},
-                                    gpu.index, *gpu.uuid, clock.wall_now()));
+                                      gpu.index, *gpu.uuid, clock.wall_now()));
     }
   }
 

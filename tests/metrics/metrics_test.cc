@@ -138,19 +138,19 @@ TEST(Metrics, ShowTheStatesOfHealthAndWhatOperatorsSaid) {
   MetricsSources sources = machine.sources();
   sources.health = [] {
     return std::vector<health::GpuHealth>{{.uuid = model::GpuUuid::parse(kFirst).value(),
-                                         .state = health::HealthState::kQuarantined,
-                                         .reason = "XID 79",
-                                         .since = {},
-                                         .cordoned = false,
-                                         .draining = false,
-                                         .cordon_reason = {}},
-                                        {.uuid = model::GpuUuid::parse(kSecond).value(),
-                                         .state = health::HealthState::kHealthy,
-                                         .reason = {},
-                                         .since = {},
-                                         .cordoned = true,
-                                         .draining = true,
-                                         .cordon_reason = "new fan"}};
+                                           .state = health::HealthState::kQuarantined,
+                                           .reason = "XID 79",
+                                           .since = {},
+                                           .cordoned = false,
+                                           .draining = false,
+                                           .cordon_reason = {}},
+                                          {.uuid = model::GpuUuid::parse(kSecond).value(),
+                                           .state = health::HealthState::kHealthy,
+                                           .reason = {},
+                                           .since = {},
+                                           .cordoned = true,
+                                           .draining = true,
+                                           .cordon_reason = "new fan"}};
   };
   const Scrape scrape(get(MetricsRoutes(sources, {}), "/metrics").body);
   EXPECT_EQ(scrape.value("divvy_gpus", {{"state", "quarantined"}}), 1);

@@ -22,20 +22,20 @@
 #include "abi/nvml.h"
 #include "agent/agents.h"
 #include "agent/local_agent.h"
+#include "agent/tenants.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "driver.h"
+#include "ledger/ledger.h"
 #include "net/http.h"
 #include "net/local_paths.h"
-#include "share/arbiter.h"
-#include "sys/daemon.h"
 #include "nvml/inventory.h"
-#include "share/keeper.h"
-#include "ledger/ledger.h"
-#include "agent/tenants.h"
 #include "queue_parts.h"
+#include "share/arbiter.h"
+#include "share/keeper.h"
 #include "simgpu/fault.h"
 #include "simgpu/manual_clock.h"
+#include "sys/daemon.h"
 
 namespace divvy::testing {
 namespace {
@@ -171,15 +171,15 @@ struct ClockedHouse::Parts {
     disk = sys::open_disk(state);
     ledger = must(ledger::Ledger::open(*disk, sys::boot_id()));
     tenants = must(agent::Tenants::create({.library = *library,
-                                          .node = must(nvml::take_inventory(*library)),
-                                          .arbiter = arbiter,
-                                          .keeper = keeper,
-                                          .clock = clock,
-                                          .run_folder = run,
-                                          .ledger = *ledger,
-                                          .prepare_mps = {},
-                                          .leave_mps = {},
-                                          .containers = nullptr}));
+                                           .node = must(nvml::take_inventory(*library)),
+                                           .arbiter = arbiter,
+                                           .keeper = keeper,
+                                           .clock = clock,
+                                           .run_folder = run,
+                                           .ledger = *ledger,
+                                           .prepare_mps = {},
+                                           .leave_mps = {},
+                                           .containers = nullptr}));
     QueueSettings settings;
     settings.state = state;
     run::MachineRuntime::Options members;
