@@ -46,9 +46,9 @@ health::HealthSettings health_settings_of(const config::DaemonConfig& config) {
           .grace_time = health.grace_time};
 }
 
-QueueSettings queue_settings_of(const config::DaemonConfig& config) {
+ControlSettings control_settings_of(const config::DaemonConfig& config) {
   const auto seconds = [](Duration time) { return std::chrono::floor<model::Seconds>(time); };
-  QueueSettings settings;
+  ControlSettings settings;
   settings.state = config.folders.state;
   settings.queue.half_life = seconds(config.queue.half_life);
   settings.queue.preemption = config.queue.preemption;

@@ -6,9 +6,9 @@
 #include "base/result.h"
 #include "config/daemon_config.h"
 #include "container_parts.h"
+#include "control_parts.h"
 #include "health/health_settings.h"
 #include "ledger/slices.h"
-#include "queue_parts.h"
 #include "run/podman_runtime.h"
 
 namespace divvy {
@@ -19,6 +19,6 @@ namespace divvy {
 [[nodiscard]] ContainerSettings container_settings_of(const config::DaemonConfig& config);
 [[nodiscard]] health::HealthSettings health_settings_of(const config::DaemonConfig& config);
 [[nodiscard]] run::PodmanSettings podman_settings_of(const config::DaemonConfig& config);
-[[nodiscard]] QueueSettings queue_settings_of(const config::DaemonConfig& config);
+[[nodiscard]] ControlSettings control_settings_of(const config::DaemonConfig& config);
 
 }  // namespace divvy

@@ -15,13 +15,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "child_modes.h"
+#include "control_parts.h"
 #include "daemon_loop.h"
 #include "daemon_options.h"
 #include "daemon_settings.h"
 #include "machine_parts.h"
 #include "net/http.h"
 #include "net/local_paths.h"
-#include "queue_parts.h"
 #include "sys/daemon.h"
 #include "sys/supervisor.h"
 
@@ -30,14 +30,14 @@ namespace {
 namespace fs = std::filesystem;
 using namespace divvy;
 
-void apply_settings(config::LiveConfig& settings, QueueHouse& queue) {
+void apply_settings(config::LiveConfig& settings, ControlSide& queue) {
   settings.on_change([&queue](const config::DaemonConfig& now) {
     configure_log(now.log.level, now.log.json ? LogFormat::kJson : LogFormat::kText);
     queue.dispatcher().set_default_mode(default_mode(now));
     const auto given =
         sys::give_socket(net::api_socket(now.folders.run), now.socket.mode, now.socket.group);
     if (!given) log_error("socket keeps its rights", {{"reason", given.error().message}});
-    const Status changed = queue.change(queue_settings_of(now));
+    const Status changed = queue.change(control_settings_of(now));
     if (!changed) log_error("queue keeps its rules", {{"reason", changed.error().message}});
   });
 }
@@ -87,7 +87,7 @@ Status serve_agent(const Started& started) {
 Status serve_control(const Started& started, const agent::Agents& agents, Clock& clock,
                      MachineSide* machine) {
   const config::DaemonConfig& config = started.settings.now();
-  DIVVY_TRY(queue, QueueHouse::create(agents, clock, queue_settings_of(config)));
+  DIVVY_TRY(queue, ControlSide::create(agents, clock, control_settings_of(config)));
   std::unique_ptr<net::HttpServer> metrics_server;
   std::optional<api::MetricsRoutes> metrics;
   if (machine != nullptr) {
@@ -169,7 +169,7 @@ int run_daemon(DaemonOptions options) {
   if (!ledger_lock) return fail(ledger_lock.error());
 
   if (!options.restore.empty()) {
-    const Status restored = QueueHouse::restore(folders.state, options.restore);
+    const Status restored = ControlSide::restore(folders.state, options.restore);
     if (!restored) return fail(restored.error());
     log_info("the store is what it was in the backup", {{"file", options.restore.string()}});
     return 0;

@@ -30,7 +30,7 @@
 #include "net/http.h"
 #include "net/local_paths.h"
 #include "nvml/inventory.h"
-#include "queue_parts.h"
+#include "control_parts.h"
 #include "share/arbiter.h"
 #include "share/keeper.h"
 #include "simgpu/fault.h"
@@ -180,14 +180,14 @@ struct ClockedHouse::Parts {
                                            .prepare_mps = {},
                                            .leave_mps = {},
                                            .containers = nullptr}));
-    QueueSettings settings;
+    ControlSettings settings;
     settings.state = state;
     run::MachineRuntime::Options members;
     members.members = state / "members";
     runtime = must(run::MachineRuntime::create(std::move(members), clock));
     local = must(agent::LocalAgent::create({.tenants = *tenants, .runtime = *runtime}));
     agents.emplace(std::vector<agent::Agent*>{local.get()});
-    queue = must(QueueHouse::create(*agents, clock, std::move(settings)));
+    queue = must(ControlSide::create(*agents, clock, std::move(settings)));
     net::HttpServerOptions options;
     options.socket = net::api_socket(run);
     server = must(net::HttpServer::create(options, [this](const auto& request, const auto& caller) {
@@ -206,7 +206,7 @@ struct ClockedHouse::Parts {
   std::unique_ptr<run::MachineRuntime> runtime;
   std::unique_ptr<agent::LocalAgent> local;
   std::optional<agent::Agents> agents;
-  std::unique_ptr<QueueHouse> queue;
+  std::unique_ptr<ControlSide> queue;
   std::unique_ptr<net::HttpServer> server;
   std::map<std::size_t, std::optional<Watcher>> watchers;  // by the place of its process
 };

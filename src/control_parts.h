@@ -25,7 +25,7 @@
 
 namespace divvy {
 
-struct QueueSettings {
+struct ControlSettings {
   std::filesystem::path state;
   jobs::Settings queue;
   control::Retention::Rules retention;
@@ -35,26 +35,26 @@ struct QueueSettings {
   std::uint32_t max_rate = 100;
 };
 
-class QueueHouse {
+class ControlSide {
  public:
   // Finds again what ran before. `agents` and `clock` outlive it.
-  [[nodiscard]] static Result<std::unique_ptr<QueueHouse>> create(const agent::Agents& agents,
-                                                                  Clock& clock,
-                                                                  QueueSettings settings);
+  [[nodiscard]] static Result<std::unique_ptr<ControlSide>> create(const agent::Agents& agents,
+                                                                   Clock& clock,
+                                                                   ControlSettings settings);
   // Makes the store what it was in a backup, while no daemon runs.
   [[nodiscard]] static Status restore(const std::filesystem::path& state,
                                       const std::filesystem::path& backup);
   // Members run on.
-  ~QueueHouse();
-  QueueHouse(const QueueHouse&) = delete;
-  QueueHouse& operator=(const QueueHouse&) = delete;
+  ~ControlSide();
+  ControlSide(const ControlSide&) = delete;
+  ControlSide& operator=(const ControlSide&) = delete;
 
   [[nodiscard]] control::Dispatcher& dispatcher() { return *dispatcher_; }
   // From any thread.
   [[nodiscard]] net::HttpResponse handle(const net::HttpRequest& request,
                                          const net::Caller& caller) const;
   // The rules of a configuration that was read again.
-  [[nodiscard]] Status change(const QueueSettings& settings);
+  [[nodiscard]] Status change(const ControlSettings& settings);
   // The files of the certificate are read again; the old one stays where the new one is no good.
   void renew_certificate() const;
   // For the metrics; from any thread.
@@ -66,10 +66,10 @@ class QueueHouse {
  private:
   [[nodiscard]] Status serve_network();
   [[nodiscard]] jobs::Settings configured() const;
-  QueueHouse(const agent::Agents& agents, Clock& clock, QueueSettings settings);
+  ControlSide(const agent::Agents& agents, Clock& clock, ControlSettings settings);
 
   mutable std::mutex mutex_;  // of settings_.queue
-  QueueSettings settings_;
+  ControlSettings settings_;
   const Clock& clock_;
   const agent::Agents& agents_;
   std::unique_ptr<store::Database> database_;

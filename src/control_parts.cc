@@ -1,4 +1,4 @@
-#include "queue_parts.h"
+#include "control_parts.h"
 
 #include <unistd.h>
 
@@ -23,67 +23,67 @@ constexpr std::string_view kOpenApi = "/v1/openapi.json";
 
 }  // namespace
 
-QueueHouse::QueueHouse(const agent::Agents& agents, Clock& clock, QueueSettings settings)
+ControlSide::ControlSide(const agent::Agents& agents, Clock& clock, ControlSettings settings)
     : settings_(std::move(settings)), clock_(clock), agents_(agents) {}
 
-QueueHouse::~QueueHouse() {
+ControlSide::~ControlSide() {
   // Its thread calls the bell.
   dispatcher_.reset();
 }
 
-Result<std::unique_ptr<QueueHouse>> QueueHouse::create(const agent::Agents& agents, Clock& clock,
-                                                       QueueSettings settings) {
-  std::unique_ptr<QueueHouse> house(new QueueHouse(agents, clock, std::move(settings)));
-  DIVVY_TRY(database, store::Database::open(house->settings_.state / "divvy.db"));
-  house->database_ = std::move(database);
-  house->people_ = std::make_unique<api::People>(*house->database_, clock, ::geteuid());
-  DIVVY_TRY(dispatcher, control::Dispatcher::create({.database = *house->database_,
+Result<std::unique_ptr<ControlSide>> ControlSide::create(const agent::Agents& agents, Clock& clock,
+                                                         ControlSettings settings) {
+  std::unique_ptr<ControlSide> made(new ControlSide(agents, clock, std::move(settings)));
+  DIVVY_TRY(database, store::Database::open(made->settings_.state / "divvy.db"));
+  made->database_ = std::move(database);
+  made->people_ = std::make_unique<api::People>(*made->database_, clock, ::geteuid());
+  DIVVY_TRY(dispatcher, control::Dispatcher::create({.database = *made->database_,
                                                      .agents = agents,
                                                      .clock = clock,
-                                                     .settings = house->settings_.queue}));
-  house->dispatcher_ = std::move(dispatcher);
-  house->dispatcher_->on_events([bell = &house->bell_] { bell->ring(); });
-  house->retention_ = std::make_unique<control::Retention>(*house->database_, agents, clock,
-                                                           house->settings_.retention);
-  house->jobs_ = std::make_unique<api::JobRoutes>(api::JobRoutes::Parts{
-      .dispatcher = *house->dispatcher_,
-      .database = *house->database_,
-      .people = *house->people_,
+                                                     .settings = made->settings_.queue}));
+  made->dispatcher_ = std::move(dispatcher);
+  made->dispatcher_->on_events([bell = &made->bell_] { bell->ring(); });
+  made->retention_ = std::make_unique<control::Retention>(*made->database_, agents, clock,
+                                                          made->settings_.retention);
+  made->jobs_ = std::make_unique<api::JobRoutes>(api::JobRoutes::Parts{
+      .dispatcher = *made->dispatcher_,
+      .database = *made->database_,
+      .people = *made->people_,
       .agents = agents,
       .clock = clock,
-      .bell = house->bell_,
-      .kept_for = [retention = house->retention_.get()] { return retention->rules().keep; }});
-  house->machines_ = std::make_unique<api::MachineRoutes>(
+      .bell = made->bell_,
+      .kept_for = [retention = made->retention_.get()] { return retention->rules().keep; }});
+  made->machines_ = std::make_unique<api::MachineRoutes>(
       api::MachineRoutes::Parts{.agents = agents,
-                                .dispatcher = *house->dispatcher_,
-                                .database = *house->database_,
-                                .people = *house->people_,
-                                .bell = house->bell_});
-  house->people_routes_ = std::make_unique<api::PeopleRoutes>(
-      api::PeopleRoutes::Parts{*house->database_, *house->people_, clock});
-  house->queues_ = std::make_unique<api::QueueRoutes>(
-      api::QueueRoutes::Parts{.dispatcher = *house->dispatcher_,
-                              .database = *house->database_,
-                              .people = *house->people_,
-                              .configured = [home = house.get()] { return home->configured(); }});
-  DIVVY_CHECK_OK(house->queues_->apply());
-  DIVVY_CHECK_OK(house->serve_network());
-  house->retention_->begin();
-  return house;
+                                .dispatcher = *made->dispatcher_,
+                                .database = *made->database_,
+                                .people = *made->people_,
+                                .bell = made->bell_});
+  made->people_routes_ = std::make_unique<api::PeopleRoutes>(
+      api::PeopleRoutes::Parts{*made->database_, *made->people_, clock});
+  made->queues_ = std::make_unique<api::QueueRoutes>(
+      api::QueueRoutes::Parts{.dispatcher = *made->dispatcher_,
+                              .database = *made->database_,
+                              .people = *made->people_,
+                              .configured = [home = made.get()] { return home->configured(); }});
+  DIVVY_CHECK_OK(made->queues_->apply());
+  DIVVY_CHECK_OK(made->serve_network());
+  made->retention_->begin();
+  return made;
 }
 
-Status QueueHouse::restore(const std::filesystem::path& state,
-                           const std::filesystem::path& backup) {
+Status ControlSide::restore(const std::filesystem::path& state,
+                            const std::filesystem::path& backup) {
   DIVVY_TRY(database, store::Database::open(state / "divvy.db"));
   return database->restore(backup);
 }
 
-jobs::Settings QueueHouse::configured() const {
+jobs::Settings ControlSide::configured() const {
   const std::lock_guard lock(mutex_);
   return settings_.queue;
 }
 
-Status QueueHouse::change(const QueueSettings& settings) {
+Status ControlSide::change(const ControlSettings& settings) {
   {
     const std::lock_guard lock(mutex_);
     settings_.queue = settings.queue;
@@ -92,14 +92,14 @@ Status QueueHouse::change(const QueueSettings& settings) {
   return queues_->apply();
 }
 
-void QueueHouse::renew_certificate() const {
+void ControlSide::renew_certificate() const {
   if (!network_ || settings_.certificate.empty()) return;
   if (const Status renewed = network_->reload_tls(); !renewed) {
     log_error("the API keeps its certificate", {{"reason", renewed.error().message}});
   }
 }
 
-void QueueHouse::tidy() const {
+void ControlSide::tidy() const {
   const WallTime now = clock_.wall_now();
   const model::Seconds keep = retention_->rules().keep;
   const auto since = keep > model::Seconds(0) ? std::optional(now - keep) : std::nullopt;
@@ -108,7 +108,7 @@ void QueueHouse::tidy() const {
   });
 }
 
-Status QueueHouse::serve_network() {
+Status ControlSide::serve_network() {
   if (settings_.address == "off") return {};
   net::HttpServerOptions options;
   DIVVY_TRY(address, net::TcpAddress::parse(settings_.address));
@@ -136,8 +136,8 @@ Status QueueHouse::serve_network() {
   return {};
 }
 
-net::HttpResponse QueueHouse::handle(const net::HttpRequest& sent,
-                                     const net::Caller& caller) const {
+net::HttpResponse ControlSide::handle(const net::HttpRequest& sent,
+                                      const net::Caller& caller) const {
   const auto target = api::resolve_target(sent);
   if (!target) return target.error();
   const net::HttpRequest& request = *target;
