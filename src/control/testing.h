@@ -302,8 +302,15 @@ class FakeAgent final : public agent::Agent {
     });
   }
   Result<agent::Answer> carry_out(const agent::Order& order) {
-    return std::visit([this](const auto& one) -> Result<agent::Answer> { return answer(one); },
-                      order);
+    return std::visit(
+        [this](const auto& one) -> Result<agent::Answer> {
+          if constexpr (requires(FakeAgent& fake) { fake.answer(one); }) {
+            return answer(one);
+          } else {
+            return err(ErrorCode::kUnsupported, "nobody looks here");
+          }
+        },
+        order);
   }
   void listen(Listener listener) override {
     const std::lock_guard lock(mutex_);
@@ -375,11 +382,6 @@ class FakeAgent final : public agent::Agent {
     DIVVY_TRY(sizes, runtime.log_sizes());
     return agent::Answer(agent::OutputSizes{sizes});
   }
-  template <typename Other>
-  Result<agent::Answer> answer(const Other& /*order*/) {
-    return err(ErrorCode::kUnsupported, "nobody looks here");
-  }
-
   agent::MachineState state_;
   std::mutex mutex_;
   Listener listener_;
