@@ -3,9 +3,9 @@
 namespace divvy::control {
 
 void Task::promise_type::End::await_suspend(Handle handle) const noexcept {
-  JobLines* const lines = handle.promise().lines;
-  const model::JobId job = handle.promise().job;
-  lines->ended(job);  // destroys what this belongs to
+  JobLines& its_lines = *handle.promise().lines;
+  const model::JobId its_job = handle.promise().job;
+  its_lines.ended(its_job);  // destroys what this belongs to
 }
 
 void JobLines::add(model::JobId job, Task task) {
