@@ -127,9 +127,16 @@ std::vector<MemberLine> MemberLogs::read() {
                        member.lines.begin() + static_cast<std::ptrdiff_t>(count));
     member.bytes = keep ? member.lines.front().text.size() : 0;
   }
-  // What one member wrote in one moment stays in its order.
-  std::ranges::stable_sort(all, {}, [](const MemberLine& line) { return line.line.at; });
-  return all;
+  // What one member wrote in one moment stays in its order. (The library's stable sort uses what
+  // clang calls deprecated.)
+  std::vector<std::pair<WallTime, std::size_t>> order;
+  order.reserve(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) order.emplace_back(all[i].line.at, i);
+  std::ranges::sort(order);
+  std::vector<MemberLine> sorted;
+  sorted.reserve(all.size());
+  for (const auto& [at, place] : order) sorted.push_back(std::move(all[place]));
+  return sorted;
 }
 
 }  // namespace divvy::api
