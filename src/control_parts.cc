@@ -23,8 +23,8 @@ constexpr std::string_view kOpenApi = "/v1/openapi.json";
 
 }  // namespace
 
-ControlSide::ControlSide(const agent::Agents& agents, Clock& clock, ControlSettings settings)
-    : settings_(std::move(settings)), clock_(clock), agents_(agents) {}
+ControlSide::ControlSide(Clock& clock, ControlSettings settings)
+    : settings_(std::move(settings)), clock_(clock) {}
 
 ControlSide::~ControlSide() {
   // Its thread calls the bell.
@@ -33,7 +33,7 @@ ControlSide::~ControlSide() {
 
 Result<std::unique_ptr<ControlSide>> ControlSide::create(const agent::Agents& agents, Clock& clock,
                                                          ControlSettings settings) {
-  std::unique_ptr<ControlSide> made(new ControlSide(agents, clock, std::move(settings)));
+  std::unique_ptr<ControlSide> made(new ControlSide(clock, std::move(settings)));
   DIVVY_TRY(database, store::Database::open(made->settings_.state / "divvy.db"));
   made->database_ = std::move(database);
   made->people_ = std::make_unique<api::People>(*made->database_, clock, ::geteuid());

@@ -66,12 +66,11 @@ class ControlSide {
  private:
   [[nodiscard]] Status serve_network();
   [[nodiscard]] jobs::Settings configured() const;
-  ControlSide(const agent::Agents& agents, Clock& clock, ControlSettings settings);
+  ControlSide(Clock& clock, ControlSettings settings);
 
   mutable std::mutex mutex_;  // of settings_.queue
   ControlSettings settings_;
   const Clock& clock_;
-  const agent::Agents& agents_;
   std::unique_ptr<store::Database> database_;
   std::unique_ptr<api::People> people_;
   api::EventBell bell_;
