@@ -103,6 +103,7 @@ std::vector<MemberLine> MemberLogs::read() {
   const auto until = std::chrono::steady_clock::now() + kPatience;
   for (;;) {
     std::vector<pollfd> waits;
+    waits.reserve(members_.size());
     for (const Member& member : members_) {
       waits.push_back({is_behind(member) ? member.stream.get() : -1, POLLIN, 0});
     }
