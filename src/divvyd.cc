@@ -2,7 +2,6 @@
 // order in which they need each other, and go in the opposite order.
 #include <signal.h>
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <variant>
@@ -27,7 +26,6 @@
 
 namespace {
 
-namespace fs = std::filesystem;
 using namespace divvy;
 
 void apply_settings(config::LiveConfig& settings, ControlSide& queue) {

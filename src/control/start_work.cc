@@ -47,6 +47,7 @@ template <typename One>
 std::vector<std::pair<std::string, One>> to_each(const model::Job& job,
                                                  const std::vector<model::JobMember>& members) {
   std::vector<std::pair<std::string, One>> orders;
+  orders.reserve(members.size());
   for (const model::JobMember& member : members) {
     orders.emplace_back(member.node, One{key_of(job, member)});
   }
@@ -152,6 +153,7 @@ Task Dispatcher::start(DeferredStart wanted) {
   if (!user) refused = user.error();
   if (!refused) {
     std::vector<std::pair<std::string, agent::GrantOrder>> grants;
+    grants.reserve(members.size());
     for (const model::JobMember& member : members) {
       grants.emplace_back(member.node, grant_order(job, member, *user));
     }
@@ -271,6 +273,7 @@ Task Dispatcher::stop(model::JobId job, std::uint32_t attempt, model::Seconds gr
   deferred_.erase(job);
   const std::vector<Where> members = members_to_stop(*known, not_started);
   std::vector<std::pair<std::string, agent::FindOrder>> looks;
+  looks.reserve(members.size());
   for (const Where& member : members) looks.emplace_back(member.node, agent::FindOrder{member.key});
   const auto found = co_await ask_all(std::move(looks));
   std::vector<Where> living;
