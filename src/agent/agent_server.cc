@@ -25,14 +25,16 @@ constexpr auto kFirstWord = 10s;
 // A start waits for its shepherd, and that for podman. Longer ones are stuck, and found by name.
 constexpr auto kLongestStart = 45s;
 
-bool begins_something(const Order& order) {
-  return std::holds_alternative<GrantOrder>(order) || std::holds_alternative<StartOrder>(order);
+// Carried out late, it would change what the next control side has found or made.
+bool changes_members(const Order& order) {
+  return std::holds_alternative<GrantOrder>(order) || std::holds_alternative<StartOrder>(order) ||
+         std::holds_alternative<ReleaseOrder>(order) || std::holds_alternative<AdoptOrder>(order);
 }
 
 }  // namespace
 
-// Grants and starts that are being carried out, whoever has ordered them.
-class AgentServer::Beginnings {
+// Such orders that are being carried out, whoever has given them.
+class AgentServer::Changes {
  public:
   void add() {
     const std::lock_guard lock(mutex_);
@@ -78,7 +80,7 @@ AgentServer::AgentServer(Agent& agent, UniqueFd listener, std::string version)
       version_(std::move(version)),
       listener_(std::move(listener)),
       bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      beginnings_(std::make_shared<Beginnings>()) {}
+      changes_(std::make_shared<Changes>()) {}
 
 Result<std::unique_ptr<AgentServer>> AgentServer::create(Agent& agent,
                                                          const std::filesystem::path& socket,
@@ -178,7 +180,7 @@ void AgentServer::serve_orders(int socket) {
     }
     control_ = control;
   }
-  beginnings_->wait_for_all();
+  changes_->wait_for_all();
   log_info("control side connected", {});
   std::string incoming;
   for (bool open = true; open;) {
@@ -207,16 +209,18 @@ void AgentServer::serve_orders(int socket) {
         open = false;
         break;
       }
+      const auto counted = changes_members(order->order) ? changes_ : nullptr;
       {
-        // Somebody else gives the orders by now.
+        // Under one lock: whoever takes over waits for it, or it is not carried out.
         const std::lock_guard lock(control->mutex);
-        if (control->over) open = false;
+        if (control->over) {
+          open = false;  // Somebody else gives the orders by now.
+          break;
+        }
+        if (counted) counted->add();
       }
-      if (!open) break;
-      const auto begun = begins_something(order->order) ? beginnings_ : nullptr;
-      if (begun) begun->add();
-      agent_.send(order->order, [control, begun, number = order->number](Result<Answer> answer) {
-        if (begun) begun->done();
+      agent_.send(order->order, [control, counted, number = order->number](Result<Answer> answer) {
+        if (counted) counted->done();
         control->say(NumberedAnswer{number, std::move(answer)});
       });
     }

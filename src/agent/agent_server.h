@@ -29,7 +29,7 @@ class AgentServer {
  private:
   // A control side that gives orders, for as long as it is connected.
   struct Control;
-  class Beginnings;
+  class Changes;
   AgentServer(Agent& agent, UniqueFd listener, std::string version);
   void accept();
   void serve(std::size_t number, int socket);
@@ -43,7 +43,7 @@ class AgentServer {
   std::mutex mutex_;  // of what follows
   bool stopping_ = false;
   std::shared_ptr<Control> control_;
-  std::shared_ptr<Beginnings> beginnings_;
+  std::shared_ptr<Changes> changes_;
   struct Connection {
     UniqueFd socket;
     std::thread thread;

@@ -27,7 +27,7 @@ class EchoAgent final : public Agent {
   [[nodiscard]] const std::string& node() const override { return node_; }
   void send(Order order, Reply reply) override {
     const std::lock_guard lock(mutex_);
-    if (std::holds_alternative<ReapOrder>(order)) {
+    if (std::holds_alternative<ReapOrder>(order) || std::holds_alternative<ReleaseOrder>(order)) {
       kept_.push_back(std::move(reply));
       asked_.set_value();
       return;
@@ -64,6 +64,14 @@ class EchoAgent final : public Agent {
   void forget() {
     const std::lock_guard lock(mutex_);
     kept_.clear();
+  }
+  void answer_kept(const Answer& answer) {
+    std::vector<Reply> kept;
+    {
+      const std::lock_guard lock(mutex_);
+      kept = std::exchange(kept_, {});
+    }
+    for (const Reply& reply : kept) reply(answer);
   }
 
  private:
@@ -143,6 +151,24 @@ TEST_F(RemoteAgentTest, AnOrderWhoseAnswerIsLostIsUnavailableAndTheNextOneWorks)
   }
   EXPECT_TRUE(ask_and_wait(*remote, ViewOrder{}, kLong));
   remote->listen({});
+}
+
+// A release that is carried out late would take away what the next control side has granted.
+TEST_F(RemoteAgentTest, TheNextControlSideIsHeardWhenReleasesOfTheLastOneAreDone) {
+  serve();
+  auto last = RemoteAgent::create(socket(), 5s).value();
+  auto asked = agent_.asked();
+  ask(*last, ReleaseOrder{}, [](const Result<Released>& /*lost*/) {});
+  asked.wait();
+  last.reset();  // as if its process was killed
+  const auto next = RemoteAgent::create(socket(), 5s).value();
+  std::promise<std::string> seen;
+  auto answer = seen.get_future();
+  ask(*next, ViewOrder{View::kNode, "next"},
+      [&](const Result<Document>& view) { seen.set_value(view->json); });
+  EXPECT_EQ(answer.wait_for(50ms), std::future_status::timeout);
+  agent_.answer_kept(Answer(Released{}));
+  EXPECT_EQ(answer.get(), "next");
 }
 
 TEST_F(RemoteAgentTest, AStreamIsAConnectionOfItsOwn) {
