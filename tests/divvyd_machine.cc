@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 namespace json = boost::json;
 
-constexpr auto kPatience = std::chrono::seconds(30);
+constexpr auto kPatience = std::chrono::seconds(120);
 
 std::string read(const fs::path& path) {
   std::ostringstream text;
