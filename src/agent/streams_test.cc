@@ -2,10 +2,12 @@
 #include "agent/streams.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <sstream>
@@ -130,13 +132,16 @@ TEST_F(StreamsTest, SignalsReachTheCommandAndAHangUpEndsIt) {
   EXPECT_EQ(client.end->signal, SIGTERM);
 
   const std::string gone = path("gone");
+  ASSERT_EQ(::mkfifo(gone.c_str(), 0600), 0);
+  const UniqueFd told(::open(gone.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   // The shell would tell that its child was hung up, to a pipe that nobody reads any more.
   Client other = open(exec("exec 2> /dev/null; trap 'echo > " + gone +
                            "; exit' HUP; echo; while :; do sleep 0.05; done"));
   while (other.out.empty() && other.read_one()) {
   }
   other.socket.reset();
-  while (!std::filesystem::exists(gone)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  pollfd wait{told.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&wait, 1, 60'000), 1) << "the command was not hung up";
 }
 
 TEST_F(StreamsTest, MoreThanFitsGoesThroughBothWaysAtOnce) {
