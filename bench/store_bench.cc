@@ -50,7 +50,7 @@ Submission submission(std::uint32_t count = 1) {
 
 void submit_one(Database& database) {
   const Status done = database.commit([](Connection& connection) -> Status {
-    DIVVY_CHECK_OK(submit(connection, submission()));
+    DIVVY_RETURN_IF_ERROR(submit(connection, submission()));
     return {};
   });
   DIVVY_CHECK(done.has_value());
@@ -77,7 +77,7 @@ BENCHMARK(durable_submits)->Threads(1)->Threads(8)->Threads(64)->UseRealTime();
 
 void fill(Database& database, std::uint32_t jobs) {
   const Status done = database.commit([jobs](Connection& connection) -> Status {
-    DIVVY_CHECK_OK(submit(connection, submission(jobs)));
+    DIVVY_RETURN_IF_ERROR(submit(connection, submission(jobs)));
     return {};
   });
   DIVVY_CHECK(done.has_value());

@@ -51,7 +51,7 @@ Result<std::unique_ptr<agent::RemoteAgent>> find_agent(const std::filesystem::pa
                                                        const std::vector<std::string>& arguments) {
   auto found = agent::RemoteAgent::create(agent_socket(run), 0ms);
   if (found || found.error().code != ErrorCode::kUnavailable) return found;
-  DIVVY_CHECK_OK(start_agent(arguments));
+  DIVVY_RETURN_IF_ERROR(start_agent(arguments));
   return agent::RemoteAgent::create(agent_socket(run), kPatience);
 }
 

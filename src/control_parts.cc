@@ -66,8 +66,8 @@ Result<std::unique_ptr<ControlSide>> ControlSide::create(const agent::Agents& ag
                               .database = *made->database_,
                               .people = *made->people_,
                               .configured = [home = made.get()] { return home->configured(); }});
-  DIVVY_CHECK_OK(made->queues_->apply());
-  DIVVY_CHECK_OK(made->serve_network());
+  DIVVY_RETURN_IF_ERROR(made->queues_->apply());
+  DIVVY_RETURN_IF_ERROR(made->serve_network());
   made->retention_->begin();
   return made;
 }

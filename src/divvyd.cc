@@ -102,7 +102,7 @@ Status serve_control(const Started& started, const agent::Agents& agents, Clock&
   DIVVY_TRY(server, net::HttpServer::create(options, [&](const auto& sent, const auto& caller) {
               return queue->handle(sent, caller);
             }));
-  DIVVY_CHECK_OK(sys::give_socket(options.socket, config.socket.mode, config.socket.group));
+  DIVVY_RETURN_IF_ERROR(sys::give_socket(options.socket, config.socket.mode, config.socket.group));
   apply_settings(started.settings, *queue);
   log_info("divvyd is ready", {{"version", DIVVY_VERSION},
                                {"run", config.folders.run.string()},

@@ -29,7 +29,7 @@ Result<std::unique_ptr<MachineSide>> MachineSide::create(const config::DaemonCon
                                                          Clock& clock) {
   DIVVY_TRY(keeper, share::Keeper::create());
   std::unique_ptr<MachineSide> made(new MachineSide(std::move(keeper), clock));
-  DIVVY_CHECK_OK(made->start(config));
+  DIVVY_RETURN_IF_ERROR(made->start(config));
   return made;
 }
 
@@ -38,7 +38,7 @@ Status MachineSide::start(const config::DaemonConfig& config) {
   library_ = std::move(library);
   // After the driver, which may load its module at the first call, and before any thread, because
   // each has privileges of its own.
-  if (config.privileges.drop) DIVVY_CHECK_OK(sys::drop_privileges(config.privileges.keep));
+  if (config.privileges.drop) DIVVY_RETURN_IF_ERROR(sys::drop_privileges(config.privileges.keep));
   DIVVY_TRY(inventory, nvml::take_inventory(*library_));
   disk_ = sys::open_disk(config.folders.state);
   DIVVY_TRY(ledger, ledger::Ledger::open(*disk_, sys::boot_id()));

@@ -53,7 +53,7 @@ Result<std::unique_ptr<GpuCare>> GpuCare::create(Parts parts) {
 Status GpuCare::cordon(const model::GpuUuid& gpu, std::string reason, bool drain,
                        std::optional<Duration> end_after) {
   const auto now = std::chrono::floor<std::chrono::seconds>(clock_.wall_now());
-  DIVVY_CHECK_OK(
+  DIVVY_RETURN_IF_ERROR(
       watch_->cordon(gpu, model::Cordon{std::move(reason), drain, now.time_since_epoch().count()}));
   if (drain && end_after) {
     failing_.end_at(gpu, clock_.now() + *end_after);

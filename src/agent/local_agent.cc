@@ -241,7 +241,7 @@ Result<Released> LocalAgent::carry_out(const ReleaseOrder& order) {
     }
   }
   // The shepherd has seen to it that no process of the member is left.
-  DIVVY_CHECK_OK(
+  DIVVY_RETURN_IF_ERROR(
       parts_.tenants.release(record->id, {0, 0, 0}, share::Registrar::ComeBack::kImpossible));
   return released;
 }
@@ -424,7 +424,7 @@ Result<Document> LocalAgent::carry_out(const ViewOrder& order) {
     case View::kSlices:
       return Document{json::serialize(tenant_documents(parts_.tenants, true))};
     case View::kGpus:
-      DIVVY_CHECK_OK(check_watched());
+      DIVVY_RETURN_IF_ERROR(check_watched());
       return Document{json::serialize(health_documents(parts_.tenants, *parts_.care))};
     case View::kTenant:
     case View::kGrant:
@@ -447,7 +447,7 @@ Result<Document> LocalAgent::carry_out(const WhyNotOrder& order) {
 }
 
 Result<Done> LocalAgent::carry_out(const CheckHolderOrder& order) {
-  DIVVY_CHECK_OK(named_gpus(parts_.tenants.slices(), order.devices));
+  DIVVY_RETURN_IF_ERROR(named_gpus(parts_.tenants.slices(), order.devices));
   return done(parts_.tenants.check_new_name(order.name));
 }
 
@@ -465,12 +465,12 @@ Result<Done> LocalAgent::carry_out(const ChangeOrder& order) {
 
 Result<Done> LocalAgent::carry_out(const GiveBackOrder& order) {
   DIVVY_TRY(view, find_view(order.tenant));
-  if (order.held_only) DIVVY_CHECK_OK(held_by_name(view));
+  if (order.held_only) DIVVY_RETURN_IF_ERROR(held_by_name(view));
   return done(parts_.tenants.release(view.record.id, peer_of(order.caller)));
 }
 
 Result<Done> LocalAgent::carry_out(const CordonOrder& order) {
-  DIVVY_CHECK_OK(check_watched());
+  DIVVY_RETURN_IF_ERROR(check_watched());
   DIVVY_TRY(uuid, parts_.tenants.slices().find_by_text(order.gpu));
   if (!order.cordoned) return done(parts_.care->uncordon(uuid));
   std::optional<Duration> end_after;

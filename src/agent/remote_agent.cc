@@ -95,8 +95,8 @@ void RemoteAgent::tell(News news) {
 
 Result<UniqueFd> RemoteAgent::open_stream(const StreamOrder& order) {
   DIVVY_TRY(socket, connect_to_agent(socket_));
-  DIVVY_CHECK_OK(receive_now(socket.get(), kFirstWord));
-  DIVVY_CHECK_OK(send_now(socket.get(), order));
+  DIVVY_RETURN_IF_ERROR(receive_now(socket.get(), kFirstWord));
+  DIVVY_RETURN_IF_ERROR(send_now(socket.get(), order));
   DIVVY_TRY(reply, receive_now(socket.get(), kFirstWord * 6));
   const auto* const answer = std::get_if<NumberedAnswer>(&reply);
   if (answer == nullptr) return err(ErrorCode::kInternal, "the agent did not answer");

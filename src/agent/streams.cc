@@ -122,13 +122,13 @@ Result<MemberPump::Parts> start_with_pipes(run::DoorVisit& door, const StreamOrd
     if (owner) (void)::fchown(end, owner->uid, owner->gid);
   }
   if (order.kind == StreamOrder::Kind::kExec) {
-    DIVVY_CHECK_OK(door.exec({.command = order.command,
-                              .environment = order.environment,
-                              .working_directory = order.path,
-                              .terminal = std::nullopt},
-                             streams));
+    DIVVY_RETURN_IF_ERROR(door.exec({.command = order.command,
+                                     .environment = order.environment,
+                                     .working_directory = order.path,
+                                     .terminal = std::nullopt},
+                                    streams));
   } else {
-    DIVVY_CHECK_OK(
+    DIVVY_RETURN_IF_ERROR(
         door.copy({.path = order.path, .out = order.kind == StreamOrder::Kind::kCopyOut}, streams));
   }
   MemberPump::Parts parts;

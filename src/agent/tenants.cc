@@ -72,7 +72,7 @@ Result<std::unique_ptr<Tenants>> Tenants::create(Parts parts) {
                                         books->ended(tenant);
                                       }}));
   tenants->registrar_ = std::move(registrar);
-  DIVVY_CHECK_OK(tenants->recover());
+  DIVVY_RETURN_IF_ERROR(tenants->recover());
   return tenants;
 }
 
@@ -116,7 +116,7 @@ Status Tenants::recover() {
   }
   const std::lock_guard lock(mutex_);
   for (const ledger::TenantRecord& record : found) {
-    DIVVY_CHECK_OK(registrar_->add(record, gpus_of(record), true));
+    DIVVY_RETURN_IF_ERROR(registrar_->add(record, gpus_of(record), true));
     log_info("tenant found again", {{"tenant", record.id.value()}, {"name", record.name}});
   }
   show_held_slices();
@@ -173,7 +173,7 @@ Status Tenants::check_new_name(const std::string& name) const {
 
 Status Tenants::check_name(const std::string& name, model::Holder holder) const {
   if (name.empty()) return {};
-  DIVVY_CHECK_OK(model::check_name("tenant", name));
+  DIVVY_RETURN_IF_ERROR(model::check_name("tenant", name));
   if (holder != model::Holder::kMembers && model::is_reserved_tenant_name(name)) {
     return err(ErrorCode::kInvalidArgument,
                "{} is a name as Divvy gives it to jobs and tenants itself; choose one that is no "
@@ -192,7 +192,7 @@ Status Tenants::check_name(const std::string& name, model::Holder holder) const 
 }
 
 Result<ledger::TenantRecord> Tenants::keep(const Ask& ask) {
-  DIVVY_CHECK_OK(check_name(ask.name, ask.holder));
+  DIVVY_RETURN_IF_ERROR(check_name(ask.name, ask.holder));
   const bool rooted = ask.holder == model::Holder::kProcess;
   if (ask.mode == model::GpuMode::kMps && !parts_.prepare_mps) {
     return err(ErrorCode::kUnsupported,
@@ -236,7 +236,7 @@ Result<ledger::TenantRecord> Tenants::keep(const Ask& ask) {
   record.tenant_class = ask.tenant_class;
   record.mode = ask.mode;
 
-  DIVVY_CHECK_OK(slices_.take(record.id, record.slices, record.mode));
+  DIVVY_RETURN_IF_ERROR(slices_.take(record.id, record.slices, record.mode));
   next_id_ = next_id_.next();
   placed_.emplace(record.id, record.name);
   return record;
@@ -414,8 +414,8 @@ Result<std::vector<model::Slice>> Tenants::changed(model::TenantId tenant, const
   const auto found = records().find(tenant);
   if (found == records().end()) return err(ErrorCode::kNotFound, "there is no tenant {}", tenant);
   const ledger::TenantRecord& record = found->second;
-  DIVVY_CHECK_OK(check_owner(record, who));
-  DIVVY_CHECK_OK(check_no_job(record));
+  DIVVY_RETURN_IF_ERROR(check_owner(record, who));
+  DIVVY_RETURN_IF_ERROR(check_no_job(record));
   DIVVY_TRY(slices, changed_slices(record, change));
   for (const share::TenantReport& report : registrar_->report()) {
     if (report.tenant != tenant) continue;
@@ -439,7 +439,7 @@ Status Tenants::change(model::TenantId tenant, std::vector<model::Slice> slices,
   if (found == records().end()) return err(ErrorCode::kNotFound, "there is no tenant {}", tenant);
   const std::vector<model::Slice> before = found->second.slices;
   ledger::TenantRecord record = found->second;
-  DIVVY_CHECK_OK(slices_.change(tenant, slices));
+  DIVVY_RETURN_IF_ERROR(slices_.change(tenant, slices));
   record.slices = std::move(slices);
   record.tenant_class = tenant_class.value_or(record.tenant_class);
   if (Status saved = with_context(parts_.ledger.change(record), "nothing was changed"); !saved) {
@@ -469,10 +469,10 @@ Status Tenants::release(model::TenantId tenant, const sys::Peer& who,
     const std::lock_guard lock(mutex_);
     const auto found = records().find(tenant);
     if (found == records().end()) return err(ErrorCode::kNotFound, "there is no tenant {}", tenant);
-    DIVVY_CHECK_OK(check_owner(found->second, who));
+    DIVVY_RETURN_IF_ERROR(check_owner(found->second, who));
     if (come_back == share::Registrar::ComeBack::kPossible)
-      DIVVY_CHECK_OK(check_no_job(found->second));
-    DIVVY_CHECK_OK(registrar_->remove_unused(tenant, come_back));
+      DIVVY_RETURN_IF_ERROR(check_no_job(found->second));
+    DIVVY_RETURN_IF_ERROR(registrar_->remove_unused(tenant, come_back));
     record = release_locked(tenant, ledger::Journal::Sync::kNow);
   }
   tell_gone(record);

@@ -133,7 +133,7 @@ std::string csv_cell(const std::string& text) {
 
 Result<model::JobSpec> parse_job_request(std::string_view body) {
   DIVVY_TRY(spec, model::read_job_spec(body));
-  DIVVY_CHECK_OK(model::check(spec));
+  DIVVY_RETURN_IF_ERROR(model::check(spec));
   return spec;
 }
 
@@ -198,7 +198,7 @@ Result<store::JobFilter> parse_jobs_query(std::string_view text) {
   filter.after = after;
   DIVVY_TRY(limit, limit_in(query, store::JobFilter::kMostPerPage));
   filter.limit = limit;
-  DIVVY_CHECK_OK(query.nothing_left());
+  DIVVY_RETURN_IF_ERROR(query.nothing_left());
   return filter;
 }
 
@@ -212,7 +212,7 @@ Result<store::EventFilter> parse_stored_events_query(std::string_view text) {
   filter.user = query.text("user");
   DIVVY_TRY(limit, limit_in(query, store::EventFilter::kMostPerPage));
   filter.limit = limit;
-  DIVVY_CHECK_OK(query.nothing_left());
+  DIVVY_RETURN_IF_ERROR(query.nothing_left());
   return filter;
 }
 
@@ -239,7 +239,7 @@ Result<UsageQuery> parse_usage_query(std::string_view text) {
     return err(ErrorCode::kInvalidArgument, "\"format\" is json or csv");
   }
   usage.csv = format == "csv";
-  DIVVY_CHECK_OK(query.nothing_left());
+  DIVVY_RETURN_IF_ERROR(query.nothing_left());
   return usage;
 }
 

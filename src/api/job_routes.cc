@@ -98,7 +98,7 @@ JobRoutes::Answer JobRoutes::of_job(const net::HttpRequest& request, const model
   if (get_it && word == "explain") return explain(job);
   const bool stream = request.method == "POST" && word == "stream";
   if (stream || (get_it && (word == "attempts" || word == "members" || word == "logs"))) {
-    DIVVY_CHECK_OK(may(who, Action::kLook, &job));
+    DIVVY_RETURN_IF_ERROR(may(who, Action::kLook, &job));
     if (word == "attempts") return attempts(job);
     if (job.spec.holder != model::Holder::kMembers) {
       return err(ErrorCode::kFailedPrecondition,
@@ -117,16 +117,16 @@ JobRoutes::Answer JobRoutes::of_job(const net::HttpRequest& request, const model
   const bool requeue = request.method == "POST" && word == "requeue";
   const bool update = request.method == "PATCH" && word.empty();
   if (!cancel && !suspend && !resume && !requeue && !update) return no_such_route(request);
-  DIVVY_CHECK_OK(may(who, Action::kChange, &job));
+  DIVVY_RETURN_IF_ERROR(may(who, Action::kChange, &job));
   control::Dispatcher& dispatcher = parts_.dispatcher;
   const auto edit = [&request](const model::JobSpec& spec) {
     return parse_job_change(spec, request.body);
   };
-  DIVVY_CHECK_OK(cancel    ? dispatcher.cancel(job.id, who.name)
-                 : suspend ? dispatcher.suspend(job.id, who.name)
-                 : resume  ? dispatcher.resume(job.id, who.name)
-                 : requeue ? dispatcher.requeue(job.id, who.name)
-                           : dispatcher.update(job.id, edit, who.name));
+  DIVVY_RETURN_IF_ERROR(cancel    ? dispatcher.cancel(job.id, who.name)
+                        : suspend ? dispatcher.suspend(job.id, who.name)
+                        : resume  ? dispatcher.resume(job.id, who.name)
+                        : requeue ? dispatcher.requeue(job.id, who.name)
+                                  : dispatcher.update(job.id, edit, who.name));
   DIVVY_TRY(now, find(number));
   return get(now, who);
 }
@@ -163,13 +163,13 @@ JobRoutes::Answer JobRoutes::submit(const net::HttpRequest& request,
                                     const model::Person& who) const {
   DIVVY_TRY(query, Query::parse(request.query));
   DIVVY_TRY(dry_run, query.flag("dry_run"));
-  DIVVY_CHECK_OK(query.nothing_left());
+  DIVVY_RETURN_IF_ERROR(query.nothing_left());
   DIVVY_TRY(spec, parse_new_job(request.body));
   control::NewJob wanted(std::move(spec));
   wanted.owner = who.name;
   json::object document = headed("JobList");
   if (dry_run) {
-    DIVVY_CHECK_OK(parts_.dispatcher.check(wanted.spec, wanted.owner));
+    DIVVY_RETURN_IF_ERROR(parts_.dispatcher.check(wanted.spec, wanted.owner));
     document["items"] = json::array();
     document["dryRun"] = true;
     return answer(200, document);
@@ -274,8 +274,8 @@ JobRoutes::Answer JobRoutes::prune(const std::string& body, const model::Person&
   DIVVY_TRY(fields, JsonFields::parse(body));
   DIVVY_TRY(older, fields.seconds("older_than"));
   DIVVY_TRY(everybody, fields.flag("everybody"));
-  DIVVY_CHECK_OK(fields.nothing_left());
-  if (everybody.value_or(false)) DIVVY_CHECK_OK(may(who, Action::kAdminister, nullptr));
+  DIVVY_RETURN_IF_ERROR(fields.nothing_left());
+  if (everybody.value_or(false)) DIVVY_RETURN_IF_ERROR(may(who, Action::kAdminister, nullptr));
   const WallTime before = parts_.clock.wall_now() - older.value_or(model::Seconds(0));
   std::vector<model::JobId> gone;
   const Status pruned = parts_.database.commit([&](store::Connection& connection) -> Status {
@@ -290,7 +290,7 @@ JobRoutes::Answer JobRoutes::prune(const std::string& body, const model::Person&
     DIVVY_TRY(sizes, agent::ask_and_wait(*agent, agent::OutputSizesOrder{}, kPatience));
     for (const auto& [key, size] : sizes.members) {
       if (!std::ranges::binary_search(gone, key.job)) continue;
-      DIVVY_CHECK_OK(agent::ask_and_wait(*agent, agent::ForgetOrder{key}, kPatience));
+      DIVVY_RETURN_IF_ERROR(agent::ask_and_wait(*agent, agent::ForgetOrder{key}, kPatience));
     }
   }
   json::object document = headed("PruneResult");

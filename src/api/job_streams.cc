@@ -44,7 +44,7 @@ Result<LogQuery> parse_log_query(const std::string& text, const model::Job& job)
   DIVVY_TRY(attempt, query.number("attempt"));
   DIVVY_TRY(follow, query.flag("follow"));
   DIVVY_TRY(timestamps, query.flag("timestamps"));
-  DIVVY_CHECK_OK(query.nothing_left());
+  DIVVY_RETURN_IF_ERROR(query.nothing_left());
   // One that waits has no members yet, but somebody may be here already to hear them.
   const std::size_t members = job.members.empty() ? job.spec.members() : job.members.size();
   if (rank && *rank >= members) {

@@ -288,7 +288,7 @@ MachineRoutes::Answer MachineRoutes::change(const Call& call, const std::string&
   DIVVY_TRY(proposed,
             agent::ask_and_wait(*agent, agent::ProposeOrder{tenant, wanted, as}, kPatience));
   const model::JobId job = proposed.key.job;
-  DIVVY_CHECK_OK(parts_.dispatcher.resize(job, proposed.after, call.who.name));
+  DIVVY_RETURN_IF_ERROR(parts_.dispatcher.resize(job, proposed.after, call.who.name));
   const auto changed = agent::ask_and_wait(
       *agent, agent::ChangeOrder{proposed.tenant, proposed.after, wanted.job_class}, kPatience);
   if (!changed) {
@@ -305,7 +305,7 @@ MachineRoutes::Answer MachineRoutes::give_back(const Call& call, const std::stri
                                                bool held_only) const {
   DIVVY_TRY(as, acting(call.who, call.caller));
   DIVVY_TRY(agent, find(held_only ? agent::View::kSlice : agent::View::kTenant, tenant));
-  DIVVY_CHECK_OK(
+  DIVVY_RETURN_IF_ERROR(
       agent::ask_and_wait(*agent, agent::GiveBackOrder{tenant, held_only, as}, kPatience));
   return answer(200, headed("Released"));
 }

@@ -38,7 +38,7 @@ Status read_person(JsonFields& fields, model::Person& person) {
   DIVVY_TRY(role, fields.text("role"));
   DIVVY_TRY(uid, fields.number("uid"));
   DIVVY_TRY(disabled, fields.flag("disabled"));
-  DIVVY_CHECK_OK(fields.nothing_left());
+  DIVVY_RETURN_IF_ERROR(fields.nothing_left());
   if (role) {
     DIVVY_TRY(parsed, with_context(model::parse_role(*role), "role"));
     person.role = parsed;
@@ -76,7 +76,7 @@ PeopleRoutes::Answer PeopleRoutes::route(const net::HttpRequest& request,
     return revoke(name, who);
   }
   if (below(request.path, kPeople)) {
-    DIVVY_CHECK_OK(may(who, Action::kAdminister, nullptr));
+    DIVVY_RETURN_IF_ERROR(may(who, Action::kAdminister, nullptr));
     if (name.empty() && method == "GET") return list();
     if (name.empty() && method == "POST") return add(request.body);
     if (!name.empty() && method == "PATCH") return change(name, request.body);
@@ -100,12 +100,12 @@ PeopleRoutes::Answer PeopleRoutes::add(const std::string& body) const {
   DIVVY_TRY(fields, JsonFields::parse(body));
   DIVVY_TRY(name, fields.text("name"));
   if (!name) return err(ErrorCode::kInvalidArgument, "name: who is it?");
-  DIVVY_CHECK_OK(with_context(model::check_name("user", *name), "name"));
+  DIVVY_RETURN_IF_ERROR(with_context(model::check_name("user", *name), "name"));
   model::Person person;
   person.name = *name;
   person.created = parts_.clock.wall_now();
-  DIVVY_CHECK_OK(read_person(fields, person));
-  DIVVY_CHECK_OK(parts_.database.commit(
+  DIVVY_RETURN_IF_ERROR(read_person(fields, person));
+  DIVVY_RETURN_IF_ERROR(parts_.database.commit(
       [&](Connection& connection) { return PeopleTable(connection).add(person); }));
   return titled(201, "Person", person_document(person));
 }
@@ -118,7 +118,7 @@ PeopleRoutes::Answer PeopleRoutes::change(const std::string& name, const std::st
     DIVVY_TRY(person, table.find(name));
     if (!person) return err(ErrorCode::kNotFound, "there is no user {}", escape_for_terminal(name));
     changed = *std::move(person);
-    DIVVY_CHECK_OK(read_person(fields, changed));
+    DIVVY_RETURN_IF_ERROR(read_person(fields, changed));
     return table.change(changed);
   });
   if (!done) return err(done.error());
@@ -126,7 +126,7 @@ PeopleRoutes::Answer PeopleRoutes::change(const std::string& name, const std::st
 }
 
 PeopleRoutes::Answer PeopleRoutes::remove(const std::string& name) const {
-  DIVVY_CHECK_OK(parts_.database.commit(
+  DIVVY_RETURN_IF_ERROR(parts_.database.commit(
       [&](Connection& connection) { return PeopleTable(connection).remove(name); }));
   return titled(200, "Person", {{"name", name}, {"removed", true}});
 }
@@ -134,8 +134,8 @@ PeopleRoutes::Answer PeopleRoutes::remove(const std::string& name) const {
 PeopleRoutes::Answer PeopleRoutes::tokens(const std::string& text, const model::Person& who) const {
   DIVVY_TRY(query, Query::parse(text));
   DIVVY_TRY(everybody, query.flag("everybody"));
-  DIVVY_CHECK_OK(query.nothing_left());
-  if (everybody) DIVVY_CHECK_OK(may(who, Action::kAdminister, nullptr));
+  DIVVY_RETURN_IF_ERROR(query.nothing_left());
+  if (everybody) DIVVY_RETURN_IF_ERROR(may(who, Action::kAdminister, nullptr));
   DIVVY_TRY(all, parts_.database.read([&](Connection& connection) {
     return PeopleTable(connection).tokens(everybody ? std::nullopt : std::optional(who.name));
   }));
@@ -150,9 +150,9 @@ PeopleRoutes::Answer PeopleRoutes::add_token(const std::string& body,
   DIVVY_TRY(user, fields.text("user"));
   DIVVY_TRY(label, fields.text("label"));
   DIVVY_TRY(expires_in, fields.seconds("expires_in"));
-  DIVVY_CHECK_OK(fields.nothing_left());
+  DIVVY_RETURN_IF_ERROR(fields.nothing_left());
   const std::string owner = user.value_or(who.name);
-  if (owner != who.name) DIVVY_CHECK_OK(may(who, Action::kAdminister, nullptr));
+  if (owner != who.name) DIVVY_RETURN_IF_ERROR(may(who, Action::kAdminister, nullptr));
   const WallTime now = parts_.clock.wall_now();
   const auto expires = expires_in ? std::optional<WallTime>(now + *expires_in) : std::nullopt;
   store::NewToken made;
@@ -160,7 +160,7 @@ PeopleRoutes::Answer PeopleRoutes::add_token(const std::string& body,
     PeopleTable table(connection);
     DIVVY_TRY(known, table.find(owner));
     // Whom the kernel knows needs no entry until there is something to keep about them.
-    if (!known && owner == who.name) DIVVY_CHECK_OK(table.add(who));
+    if (!known && owner == who.name) DIVVY_RETURN_IF_ERROR(table.add(who));
     DIVVY_TRY(token, table.add_token(owner, label.value_or(""), now, expires));
     made = std::move(token);
     return {};

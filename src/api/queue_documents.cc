@@ -71,7 +71,7 @@ std::string write_queue_settings(const jobs::QueueSettings& settings) {
 }
 
 Result<jobs::QueueSettings> read_queue_settings(std::string path, std::string_view text) {
-  DIVVY_CHECK_OK(model::check_queue_path(path));
+  DIVVY_RETURN_IF_ERROR(model::check_queue_path(path));
   DIVVY_TRY(fields, JsonFields::parse(text));
   jobs::QueueSettings settings;
   settings.path = std::move(path);
@@ -95,10 +95,10 @@ Result<jobs::QueueSettings> read_queue_settings(std::string path, std::string_vi
                "\"idle_warning\" means nothing without \"idle_after\"");
   }
   if (after) settings.idle = jobs::IdlePolicy{*after, warning.value_or(model::Seconds(0))};
-  DIVVY_CHECK_OK(fields.nothing_left());
+  DIVVY_RETURN_IF_ERROR(fields.nothing_left());
   jobs::Settings alone;
   alone.queues = {settings};
-  DIVVY_CHECK_OK(jobs::check(alone));
+  DIVVY_RETURN_IF_ERROR(jobs::check(alone));
   return settings;
 }
 
@@ -117,10 +117,10 @@ Result<jobs::UserSettings> read_user_settings(std::string name, std::string_view
   settings.most = most;
   DIVVY_TRY(weight, fields.number("weight"));
   settings.weight = weight.value_or(1);
-  DIVVY_CHECK_OK(fields.nothing_left());
+  DIVVY_RETURN_IF_ERROR(fields.nothing_left());
   jobs::Settings alone;
   alone.users = {settings};
-  DIVVY_CHECK_OK(jobs::check(alone));
+  DIVVY_RETURN_IF_ERROR(jobs::check(alone));
   return settings;
 }
 
@@ -137,7 +137,7 @@ Result<jobs::Settings> with_stored_settings(jobs::Settings settings,
                                  fmt::format("the stored user {}", row.name)));
     put(settings.users, std::move(user), &jobs::UserSettings::name);
   }
-  DIVVY_CHECK_OK(jobs::check(settings));
+  DIVVY_RETURN_IF_ERROR(jobs::check(settings));
   return settings;
 }
 

@@ -97,7 +97,7 @@ QueueRoutes::Answer QueueRoutes::route(const net::HttpRequest& request,
         fmt::format("{} cannot be done to {}", escape_for_terminal(request.method.substr(0, 20)),
                     escape_for_terminal(request.path.substr(0, 100)))));
   }
-  DIVVY_CHECK_OK(may(who, Action::kAdminister, nullptr));
+  DIVVY_RETURN_IF_ERROR(may(who, Action::kAdminister, nullptr));
   if (backing_up) {
     // It is the daemon that writes where the request says: for those who could do so themselves.
     if (!who.uid || (*who.uid != 0 && *who.uid != ::geteuid())) {
@@ -153,11 +153,11 @@ QueueRoutes::Answer QueueRoutes::put(SettingsKind kind, const std::string& name,
                                      const std::string& body) const {
   std::string document;
   if (kind == SettingsKind::kQueue) {
-    DIVVY_CHECK_OK(model::check_queue_path(name));
+    DIVVY_RETURN_IF_ERROR(model::check_queue_path(name));
     DIVVY_TRY(settings, read_queue_settings(name, body));
     document = write_queue_settings(settings);
   } else {
-    DIVVY_CHECK_OK(model::check_name("user", name));
+    DIVVY_RETURN_IF_ERROR(model::check_name("user", name));
     DIVVY_TRY(settings, read_user_settings(name, body));
     document = write_user_settings(settings);
   }
@@ -180,9 +180,9 @@ QueueRoutes::Answer QueueRoutes::put(SettingsKind kind, const std::string& name,
 }
 
 QueueRoutes::Answer QueueRoutes::remove(SettingsKind kind, const std::string& name) const {
-  DIVVY_CHECK_OK(parts_.database.commit(
+  DIVVY_RETURN_IF_ERROR(parts_.database.commit(
       [&](Connection& connection) { return SettingsTable(connection).remove(kind, name); }));
-  DIVVY_CHECK_OK(apply());
+  DIVVY_RETURN_IF_ERROR(apply());
   json::object document = headed(kind == SettingsKind::kQueue ? "Queue" : "Quota");
   document["name"] = name;
   document["removed"] = true;
@@ -207,11 +207,11 @@ QueueRoutes::Answer QueueRoutes::usage(const std::string& text, const model::Per
 QueueRoutes::Answer QueueRoutes::backup(const std::string& body) const {
   DIVVY_TRY(fields, JsonFields::parse(body));
   DIVVY_TRY(to, fields.text("to"));
-  DIVVY_CHECK_OK(fields.nothing_left());
+  DIVVY_RETURN_IF_ERROR(fields.nothing_left());
   if (!to || !std::filesystem::path(*to).is_absolute()) {
     return err(ErrorCode::kInvalidArgument, "to: name a file by its whole path");
   }
-  DIVVY_CHECK_OK(parts_.database.backup(*to));
+  DIVVY_RETURN_IF_ERROR(parts_.database.backup(*to));
   json::object document = headed("Backup");
   document["to"] = *to;
   return answer(200, document);

@@ -24,7 +24,7 @@ Result<GrantRequest> parse_grant_request(std::string_view body) {
   DIVVY_TRY(queue, fields.text("queue"));
   DIVVY_TRY(wait, fields.flag("wait"));
   DIVVY_TRY(timeout, fields.number("timeoutSeconds"));
-  DIVVY_CHECK_OK(fields.nothing_left());
+  DIVVY_RETURN_IF_ERROR(fields.nothing_left());
   if (!gpu && !memory) {
     return err(ErrorCode::kInvalidArgument, "\"gpu\" is missing: how much of a GPU?");
   }
@@ -59,7 +59,7 @@ Result<agent::SliceChange> parse_change_request(std::string_view body) {
   DIVVY_TRY(memory, fields.text("memory"));
   DIVVY_TRY(capped, fields.flag("cap"));
   DIVVY_TRY(class_text, fields.text("class"));
-  DIVVY_CHECK_OK(fields.nothing_left());
+  DIVVY_RETURN_IF_ERROR(fields.nothing_left());
   agent::SliceChange change;
   if (gpu) {
     DIVVY_TRY(share, with_context(parse_share(*gpu), "--gpu"));

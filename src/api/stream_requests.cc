@@ -81,8 +81,8 @@ Result<agent::StreamOrder> parse_stream_request(std::string_view body) {
   order.rows = rows;
   order.columns = columns;
   order.port = port;
-  DIVVY_CHECK_OK(fields.nothing_left());
-  DIVVY_CHECK_OK(check(order));
+  DIVVY_RETURN_IF_ERROR(fields.nothing_left());
+  DIVVY_RETURN_IF_ERROR(check(order));
   return order;
 }
 

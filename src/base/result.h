@@ -90,10 +90,10 @@ template <typename T>
         std::move(DIVVY_DETAIL_CONCAT(divvy_try_, __LINE__)).error()); \
   auto var = *std::move(DIVVY_DETAIL_CONCAT(divvy_try_, __LINE__))
 
-// DIVVY_CHECK_OK(file.sync());
+// DIVVY_RETURN_IF_ERROR(file.sync());
 // Returns the error of a Status (or of a Result whose value is not wanted) from the enclosing
 // function.
-#define DIVVY_CHECK_OK(...)                                                              \
+#define DIVVY_RETURN_IF_ERROR(...)                                                       \
   do {                                                                                   \
     if (auto divvy_check_ok_result = (__VA_ARGS__); !divvy_check_ok_result)              \
       return ::tl::unexpected<::divvy::Error>(std::move(divvy_check_ok_result).error()); \

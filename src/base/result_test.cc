@@ -19,7 +19,7 @@ Result<int> quarter(int number) {
 }
 
 Status require_even(int number) {
-  DIVVY_CHECK_OK(half(number));
+  DIVVY_RETURN_IF_ERROR(half(number));
   return {};
 }
 

@@ -32,7 +32,7 @@ bool others_may_write(const struct stat& status) {
 }
 
 Status check_folder(const struct stat& status, const fs::path& path, bool last) {
-  DIVVY_CHECK_OK(check_owner(status, path));
+  DIVVY_RETURN_IF_ERROR(check_owner(status, path));
   if (!others_may_write(status) || (!last && (status.st_mode & S_ISVTX) != 0)) return {};
   return err(ErrorCode::kPermissionDenied, "{} can be changed by other users", path.string());
 }
@@ -65,7 +65,7 @@ Status check_trusted_folder(const fs::path& folder) {
     struct stat status{};
     if (!next || ::fstat(next.get(), &status) != 0) return err(not_opened(path));
     if (S_ISLNK(status.st_mode)) {
-      DIVVY_CHECK_OK(check_owner(status, path));
+      DIVVY_RETURN_IF_ERROR(check_owner(status, path));
       char text[PATH_MAX] = {};
       if (++links > kMostLinks || ::readlinkat(next.get(), "", text, sizeof text - 1) < 0) {
         return err(ErrorCode::kIo, "{} leads nowhere", path.string());
@@ -78,7 +78,7 @@ Status check_trusted_folder(const fs::path& folder) {
     if (!S_ISDIR(status.st_mode)) {
       return err(ErrorCode::kNotFound, "{} is no folder", path.string());
     }
-    DIVVY_CHECK_OK(check_folder(status, path, left.empty()));
+    DIVVY_RETURN_IF_ERROR(check_folder(status, path, left.empty()));
     at = std::move(next);
   }
   return {};

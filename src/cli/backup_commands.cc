@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 namespace json = boost::json;
 
 Result<int> back_up(const Session& session, const std::string& file) {
-  DIVVY_CHECK_OK(check_on_this_machine(session));
+  DIVVY_RETURN_IF_ERROR(check_on_this_machine(session));
   const fs::path to = fs::absolute(file);
   const Asked made =
       ask(session, "POST", "/v1/backup", json::serialize(json::object{{"to", to.string()}}));
@@ -56,7 +56,7 @@ Result<int> run_restore(const fs::path& divvyd, const fs::path& file) {
 }
 
 Result<int> restore(const Session& session, const std::string& file) {
-  DIVVY_CHECK_OK(check_on_this_machine(session));
+  DIVVY_RETURN_IF_ERROR(check_on_this_machine(session));
   std::error_code code;
   if (!fs::is_regular_file(file, code)) {
     return session.fail(Error{ErrorCode::kNotFound,

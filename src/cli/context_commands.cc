@@ -142,7 +142,7 @@ void add_context(CommandTree& tree) {
   CLI::App* add =
       tree.add_below(*context, "add", "Add a context, or change one", "",
                      [one](const Session& session) -> Result<int> {
-                       DIVVY_CHECK_OK(model::check_name("context", one->name));
+                       DIVVY_RETURN_IF_ERROR(model::check_name("context", one->name));
                        if (one->name == "local") {
                          return err(ErrorCode::kInvalidArgument, "local is this machine's own");
                        }
@@ -231,7 +231,7 @@ void add_config(CommandTree& tree) {
   CLI::App* set = tree.add_below(
       *group, "set", "Change one", "", [arguments](const Session& session) -> Result<int> {
         if (arguments->key == "queue" && !arguments->value.empty()) {
-          DIVVY_CHECK_OK(model::check_queue_path(arguments->value));
+          DIVVY_RETURN_IF_ERROR(model::check_queue_path(arguments->value));
         }
         return change(
             session,

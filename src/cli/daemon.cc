@@ -131,7 +131,7 @@ bool is_of_root(const std::filesystem::path& socket) {
 }
 
 Status Daemon::reach() const {
-  DIVVY_CHECK_OK(ask("GET", "/v1/node"));
+  DIVVY_RETURN_IF_ERROR(ask("GET", "/v1/node"));
   return {};
 }
 
@@ -139,7 +139,7 @@ Result<bool> Daemon::start_where_none_runs() const {
   const Status there = reach();
   if (there) return false;
   if (there.error().code != ErrorCode::kUnavailable) return err(there.error());
-  DIVVY_CHECK_OK(start());
+  DIVVY_RETURN_IF_ERROR(start());
   return true;
 }
 

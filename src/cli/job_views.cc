@@ -167,9 +167,9 @@ int watch_list(const Session& session, const ListArguments& arguments, OutputFor
 Result<int> list(const Session& session, ListArguments arguments) {
   DIVVY_TRY(format, parse_output_format(arguments.format, kListFormats));
   std::vector<Answer> none;
-  DIVVY_CHECK_OK(sort_items(job_list_view(session.now()), arguments.sort_by, none));
+  DIVVY_RETURN_IF_ERROR(sort_items(job_list_view(session.now()), arguments.sort_by, none));
   for (const std::string& state : arguments.states) {
-    DIVVY_CHECK_OK(with_context(model::parse_job_state(state), "--state"));
+    DIVVY_RETURN_IF_ERROR(with_context(model::parse_job_state(state), "--state"));
   }
   DIVVY_TRY(selector, LabelSelector::parse(arguments.labels));
   arguments.selector = std::move(selector);

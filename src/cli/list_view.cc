@@ -143,7 +143,7 @@ Result<std::string> show_list(const ListView& view, const std::string& document,
                               OutputFormat format, const std::string& sort_by, const Style& style) {
   DIVVY_TRY(answer, Answer::parse(document));
   std::vector<Answer> items = answer["items"].items();
-  DIVVY_CHECK_OK(sort_items(view, sort_by, items));
+  DIVVY_RETURN_IF_ERROR(sort_items(view, sort_by, items));
   switch (format) {
     case OutputFormat::kJson:
     case OutputFormat::kYaml:

@@ -48,7 +48,7 @@ void add_gpus(CommandTree& tree) {
                                               arguments->topology
                                                   ? std::span<const OutputFormat>(kTopologyFormats)
                                                   : std::span<const OutputFormat>(kGpuFormats)));
-        DIVVY_CHECK_OK(check_on_this_machine(session, "divvy gpu list"));
+        DIVVY_RETURN_IF_ERROR(check_on_this_machine(session, "divvy gpu list"));
         DIVVY_TRY(daemon, session.daemon());
         const Inventory inventory = judged_by(daemon, session.services.inventory);
         return print(session,
@@ -116,12 +116,12 @@ void add_cdi(CommandTree& tree) {
       tree.add(heading::kGpus, "cdi", "Show what container runtimes are told of the GPUs", "");
   tree.add_below(*cdi, "show", "Print the CDI file of the whole GPUs", kCdiShowFooter,
                  [](const Session& session) -> Result<int> {
-                   DIVVY_CHECK_OK(check_on_this_machine(session));
+                   DIVVY_RETURN_IF_ERROR(check_on_this_machine(session));
                    return print(session, session.services.cdi_file());
                  });
   tree.add_below(*cdi, "clean", "Remove all CDI files that Divvy has written", kCdiCleanFooter,
                  [](const Session& session) -> Result<int> {
-                   DIVVY_CHECK_OK(check_on_this_machine(session));
+                   DIVVY_RETURN_IF_ERROR(check_on_this_machine(session));
                    if (session.local().running()) {
                      session.say("divvyd runs and would write them anew; end it first");
                      return kExitError;
@@ -143,7 +143,7 @@ void add_machine_commands(CommandTree& tree) {
       tree.add(heading::kGpus, "doctor", "Say what is wrong on this machine and how to mend it",
                kDoctorFooter, [doctor_format](const Session& session) -> Result<int> {
                  DIVVY_TRY(format, parse_output_format(*doctor_format, kDoctorFormats));
-                 DIVVY_CHECK_OK(check_on_this_machine(session));
+                 DIVVY_RETURN_IF_ERROR(check_on_this_machine(session));
                  DIVVY_TRY(daemon, session.daemon());
                  Services services = session.services;
                  services.daemon = daemon.options();
@@ -156,7 +156,7 @@ void add_machine_commands(CommandTree& tree) {
   ledger->group(heading::kGpus);
   for (const CLI::App* command : shown_commands(*ledger)) {
     tree.set_action(*command, [ledger_arguments, ledger](const Session& session) -> Result<int> {
-      DIVVY_CHECK_OK(check_on_this_machine(session));
+      DIVVY_RETURN_IF_ERROR(check_on_this_machine(session));
       return run_ledger(*ledger, *ledger_arguments, session.services.ledger, session.style,
                         session.out, session.err);
     });

@@ -77,7 +77,7 @@ Result<std::optional<sys::EndFrame>> MemberStream::run(Rules rules) {
       }
     }
     if (waits[2].revents != 0) read_input(ends);
-    if ((waits[0].revents & POLLOUT) != 0) DIVVY_CHECK_OK(send());
+    if ((waits[0].revents & POLLOUT) != 0) DIVVY_RETURN_IF_ERROR(send());
     if ((waits[0].revents & ~POLLOUT) != 0) {
       DIVVY_TRY(end, receive(rules));
       if (end) return end;
@@ -125,7 +125,7 @@ Result<std::optional<sys::EndFrame>> MemberStream::receive(Rules& rules) {
       refused_ = true;
       return err(std::move(refused->error));
     }
-    DIVVY_CHECK_OK(handle(*frame, rules));
+    DIVVY_RETURN_IF_ERROR(handle(*frame, rules));
   }
 }
 

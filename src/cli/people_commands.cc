@@ -113,7 +113,7 @@ void add_user(CommandTree& tree) {
   auto arguments = std::make_shared<UserArguments>();
   CLI::App* add = tree.add_below(
       *user, "add", "Add a user", "", [arguments](const Session& session) -> Result<int> {
-        DIVVY_CHECK_OK(model::check_name("user", arguments->name));
+        DIVVY_RETURN_IF_ERROR(model::check_name("user", arguments->name));
         json::object body = person_body(*arguments);
         body["name"] = arguments->name;
         return say_person(session, ask(session, "POST", "/v1/people", json::serialize(body)));

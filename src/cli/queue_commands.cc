@@ -134,7 +134,7 @@ void add_listing(CommandTree& tree, CLI::App& above, const char* summary, const 
       tree.add_below(above, "list", summary, "", [=](const Session& session) -> Result<int> {
         DIVVY_TRY(format, parse_output_format(arguments->format, kFormats));
         std::vector<Answer> none;
-        DIVVY_CHECK_OK(sort_items(view(), arguments->sort_by, none));
+        DIVVY_RETURN_IF_ERROR(sort_items(view(), arguments->sort_by, none));
         const Asked asked = ask(session, "GET", path);
         if (!asked) return asked.status();
         DIVVY_TRY(text, show_list(view(), asked.body(), format, arguments->sort_by, session.style));
@@ -203,7 +203,7 @@ void add_queue(CommandTree& tree) {
   CLI::App* set = tree.add_below(
       *queue, "set", "Say what a queue may have; for operators", kQueueSetFooter,
       [arguments](const Session& session) -> Result<int> {
-        DIVVY_CHECK_OK(model::check_queue_path(arguments->name));
+        DIVVY_RETURN_IF_ERROR(model::check_queue_path(arguments->name));
         return put_and_say(session, "/v1/queues/" + arguments->name, *arguments, "queue");
       });
   set->add_option("QUEUE", arguments->name, "Like research/vision")->required();
@@ -231,7 +231,7 @@ void add_queue(CommandTree& tree) {
   CLI::App* reset =
       tree.add_below(*queue, "reset", "Back to what the configuration says; for operators", "",
                      [name](const Session& session) -> Result<int> {
-                       DIVVY_CHECK_OK(model::check_queue_path(*name));
+                       DIVVY_RETURN_IF_ERROR(model::check_queue_path(*name));
                        return reset_and_say(session, "/v1/queues/" + *name, *name, "queue");
                      });
   reset->add_option("QUEUE", *name, "Like research/vision")->required();
@@ -245,7 +245,7 @@ void add_quota(CommandTree& tree) {
   CLI::App* set = tree.add_below(
       *quota, "set", "Say what a user may have; for operators", kQuotaSetFooter,
       [arguments](const Session& session) -> Result<int> {
-        DIVVY_CHECK_OK(model::check_name("user", arguments->name));
+        DIVVY_RETURN_IF_ERROR(model::check_name("user", arguments->name));
         return put_and_say(session, "/v1/quotas/" + arguments->name, *arguments, "the quota of");
       });
   set->add_option("USER", arguments->name, "Whose it is")->required();
@@ -254,7 +254,7 @@ void add_quota(CommandTree& tree) {
   CLI::App* reset =
       tree.add_below(*quota, "reset", "Back to what the configuration says; for operators", "",
                      [name](const Session& session) -> Result<int> {
-                       DIVVY_CHECK_OK(model::check_name("user", *name));
+                       DIVVY_RETURN_IF_ERROR(model::check_name("user", *name));
                        return reset_and_say(session, "/v1/quotas/" + *name, *name, "the quota of");
                      });
   reset->add_option("USER", *name, "Whose it is")->required();
@@ -300,7 +300,7 @@ Result<int> usage(const Session& session, const UsageArguments& arguments) {
                   hours_column("OF THEM USED", "usedShareThousandthSeconds"),
                   hours_column("CPU HOURS", "cpuMilliseconds")};
   std::vector<Answer> none;
-  DIVVY_CHECK_OK(sort_items(view, arguments.sort_by, none));
+  DIVVY_RETURN_IF_ERROR(sort_items(view, arguments.sort_by, none));
   QueryParts query{{"by", arguments.by}, {"user", arguments.user}, {"queue", arguments.queue}};
   if (!arguments.since.empty()) {
     DIVVY_TRY(since, parse_since(arguments.since, session.now()));

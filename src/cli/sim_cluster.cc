@@ -22,7 +22,7 @@ Result<int> sim_cluster(const SimClusterOptions& options, const SimScreen& scree
   wanted.scenario = options.scenario;
   wanted.json = format != OutputFormat::kTable;
   if (!options.policy.empty()) {
-    DIVVY_CHECK_OK(place::make_policy(options.policy));
+    DIVVY_RETURN_IF_ERROR(place::make_policy(options.policy));
     wanted.policy = options.policy;
   }
   const auto answer = sim::run_cluster(wanted);

@@ -35,13 +35,13 @@ Result<int> sim_jobs(const SimJobsOptions& options, const SimScreen& screen) {
   wanted.restart_cost = restart_cost;
   wanted.share = share;
   wanted.json = format != OutputFormat::kTable;
-  DIVVY_CHECK_OK(sim::check_shape(wanted.cluster));
+  DIVVY_RETURN_IF_ERROR(sim::check_shape(wanted.cluster));
   for (const std::string& typed : options.policies) {
     for (const std::string_view name : split(typed, ',')) wanted.policies.emplace_back(trim(name));
   }
   if (wanted.policies.empty()) wanted.policies.emplace_back("divvy");
   for (const std::string& policy : wanted.policies) {
-    DIVVY_CHECK_OK(place::make_job_order(policy, wanted.cluster.gpus()));
+    DIVVY_RETURN_IF_ERROR(place::make_job_order(policy, wanted.cluster.gpus()));
   }
 
   const auto report = [&] {

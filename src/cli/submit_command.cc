@@ -73,7 +73,7 @@ Result<json::object> make_document(const SubmitArguments& arguments, const Clien
     document = read.document();
     file.emplace(std::move(read));
   }
-  DIVVY_CHECK_OK(apply(arguments.flags, arguments.command, document));
+  DIVVY_RETURN_IF_ERROR(apply(arguments.flags, arguments.command, document));
   // By memory alone it is that memory, and as much of the GPU as that is of its memory.
   if (!document.contains("gpu") && !document.contains("gpu_memory")) document["gpu"] = "1";
   if (!document.contains("queue") && !config.queue.empty()) document["queue"] = config.queue;
@@ -198,7 +198,7 @@ Result<int> submit(const Session& session, SubmitArguments arguments) {
   if (!arguments.log.empty() && !std::ofstream(arguments.log, std::ios::app)) {
     return err(ErrorCode::kInvalidArgument, "--log: {} could not be opened", arguments.log);
   }
-  DIVVY_CHECK_OK(add_exports(session, arguments));
+  DIVVY_RETURN_IF_ERROR(add_exports(session, arguments));
   const auto config = load_client_config(session.terminal.environment);
   if (!config) return session.fail(config.error());
   const auto daemon = session.daemon();

@@ -157,7 +157,7 @@ Status apply_limits(const SubmitFlags& flags, json::object& document) {
   put(limits, "pids", flags.pids);
   put(limits, "shm", flags.shm);
   for (const std::string& text : flags.ulimits) {
-    DIVVY_CHECK_OK(put_ulimit(object_in(limits, "ulimits"), text));
+    DIVVY_RETURN_IF_ERROR(put_ulimit(object_in(limits, "ulimits"), text));
   }
   return {};
 }
@@ -169,8 +169,8 @@ Status apply_container(const SubmitFlags& flags, json::object& document) {
   json::object& container = object_in(document, "container");
   put(container, "image", flags.image);
   put(container, "entry_point", flags.entry_point);
-  DIVVY_CHECK_OK(put_list(container, "mounts", flags.mounts, mount_value));
-  DIVVY_CHECK_OK(put_list(container, "ports", flags.ports, port_value));
+  DIVVY_RETURN_IF_ERROR(put_list(container, "mounts", flags.mounts, mount_value));
+  DIVVY_RETURN_IF_ERROR(put_list(container, "ports", flags.ports, port_value));
   if (container.contains("image")) return {};
   return err(ErrorCode::kInvalidArgument,
              "--mount, --publish and --entry-point are for a container; name its --image");
@@ -208,10 +208,10 @@ Status apply(const SubmitFlags& flags, const std::vector<std::string>& command,
     DIVVY_TRY(array, array_value(*flags.array));
     document["array"] = std::move(array);
   }
-  DIVVY_CHECK_OK(put_list(document, "after", flags.after, after_value));
-  DIVVY_CHECK_OK(put_pairs(document, "environment", "--env", flags.environment));
-  DIVVY_CHECK_OK(put_pairs(document, "labels", "--label", flags.labels));
-  DIVVY_CHECK_OK(apply_limits(flags, document));
+  DIVVY_RETURN_IF_ERROR(put_list(document, "after", flags.after, after_value));
+  DIVVY_RETURN_IF_ERROR(put_pairs(document, "environment", "--env", flags.environment));
+  DIVVY_RETURN_IF_ERROR(put_pairs(document, "labels", "--label", flags.labels));
+  DIVVY_RETURN_IF_ERROR(apply_limits(flags, document));
   return apply_container(flags, document);
 }
 

@@ -35,7 +35,7 @@ void add_run(CommandTree& tree) {
                  if (options->timeout_seconds && !options->wait) {
                    return err(ErrorCode::kInvalidArgument, "--timeout needs --wait");
                  }
-                 DIVVY_CHECK_OK(check_on_this_machine(session, "divvy submit"));
+                 DIVVY_RETURN_IF_ERROR(check_on_this_machine(session, "divvy submit"));
                  const auto daemon = session.daemon();
                  if (!daemon) return session.fail(daemon.error());
                  return run_command(*daemon, *options, session.services.libraries, session.err);

@@ -26,7 +26,7 @@ Result<std::shared_ptr<Admission>> Dispatcher::admit(NewJob wanted, agent::Local
   const WallTime now = parts_.clock.wall_now();
   {
     const std::lock_guard lock(mutex_);
-    DIVVY_CHECK_OK(queue_->check(wanted.spec, wanted.owner));
+    DIVVY_RETURN_IF_ERROR(queue_->check(wanted.spec, wanted.owner));
     admission->job_ = next_id_;
     next_id_ = next_id_.next();
     unstored_.insert(admission->job_);
@@ -267,7 +267,7 @@ Status Dispatcher::resize(model::JobId job, const std::vector<model::Slice>& sli
   {
     const std::lock_guard lock(mutex_);
     hear_gone();
-    DIVVY_CHECK_OK(queue_->resize(job, slices, by, parts_.clock.wall_now()));
+    DIVVY_RETURN_IF_ERROR(queue_->resize(job, slices, by, parts_.clock.wall_now()));
     ++changes_;
   }
   wake();

@@ -94,7 +94,7 @@ Result<std::unique_ptr<Dispatcher>> Dispatcher::create(Parts parts) {
       dispatcher->hear(node, std::move(news));
     });
   }
-  DIVVY_CHECK_OK(made->recover());
+  DIVVY_RETURN_IF_ERROR(made->recover());
   if (made->parts_.drive == Drive::kThread) {
     made->thread_ = std::thread([dispatcher = made.get()] { dispatcher->run(); });
   }
@@ -180,7 +180,7 @@ Result<store::Submitted> Dispatcher::submit(NewJob wanted) {
   if (wanted.spec.name.empty()) wanted.spec.name = job_name(wanted.spec.command);
   if (!wanted.spec.mode) wanted.spec.mode = mode_for(wanted.spec);
   wanted.spec = with_defaults(std::move(wanted.spec));
-  DIVVY_CHECK_OK(check(wanted.spec, wanted.owner));
+  DIVVY_RETURN_IF_ERROR(check(wanted.spec, wanted.owner));
   const WallTime at = parts_.clock.wall_now();
   model::JobId first;
   {
@@ -204,7 +204,7 @@ Result<store::Submitted> Dispatcher::submit(NewJob wanted) {
     store::EventTable events(connection);
     for (const model::Job& job : submitted.jobs) {
       for (const model::JobStep& step : job.history) {
-        DIVVY_CHECK_OK(events.add(event_of(job, step)));
+        DIVVY_RETURN_IF_ERROR(events.add(event_of(job, step)));
       }
     }
     DIVVY_TRY(before, finished_before(connection, wanted.spec));
@@ -228,7 +228,7 @@ Result<store::Submitted> Dispatcher::submit(NewJob wanted) {
 
 Status Dispatcher::change(const Change& change) {
   std::unique_lock lock(mutex_);
-  DIVVY_CHECK_OK(change(*queue_, parts_.clock.wall_now()));
+  DIVVY_RETURN_IF_ERROR(change(*queue_, parts_.clock.wall_now()));
   const std::uint64_t mine = ++changes_;
   wake();
   if (parts_.drive == Drive::kCaller) return {};
@@ -306,7 +306,7 @@ jobs::Load Dispatcher::load() {
 Status Dispatcher::set_settings(jobs::Settings settings) {
   {
     const std::lock_guard lock(mutex_);
-    DIVVY_CHECK_OK(queue_->set_settings(std::move(settings)));
+    DIVVY_RETURN_IF_ERROR(queue_->set_settings(std::move(settings)));
   }
   wake();
   return {};
@@ -459,14 +459,14 @@ bool Dispatcher::write(std::unique_lock<std::mutex>& lock) {
     store::EventTable events(connection);
     for (std::size_t j = 0; j < written.size(); ++j) {
       const model::Job& job = written[j];
-      DIVVY_CHECK_OK(is_new[j] ? table.insert(job) : table.update(job));
+      DIVVY_RETURN_IF_ERROR(is_new[j] ? table.insert(job) : table.update(job));
       for (std::size_t i = told[j]; i < job.history.size(); ++i) {
-        DIVVY_CHECK_OK(events.add(event_of(job, job.history[i])));
+        DIVVY_RETURN_IF_ERROR(events.add(event_of(job, job.history[i])));
       }
     }
     store::UsageTable books(connection);
-    for (const store::UsageRow& row : usage) DIVVY_CHECK_OK(books.add(row));
-    for (const store::EventRow& event : happened) DIVVY_CHECK_OK(events.add(event));
+    for (const store::UsageRow& row : usage) DIVVY_RETURN_IF_ERROR(books.add(row));
+    for (const store::EventRow& event : happened) DIVVY_RETURN_IF_ERROR(events.add(event));
     return {};
   });
   lock.lock();

@@ -91,7 +91,7 @@ Status Dispatcher::recover() {
     next_id_ = std::max(next_id_, one.slices.key.job.next());
   }
   for (Held& one : held) {
-    if (one.slices.key.job == model::JobId()) DIVVY_CHECK_OK(adopt(one, past.jobs));
+    if (one.slices.key.job == model::JobId()) DIVVY_RETURN_IF_ERROR(adopt(one, past.jobs));
   }
 
   std::set<model::MemberKey> expected;
@@ -123,7 +123,7 @@ Status Dispatcher::recover() {
         add_stray(one.slices.key, one.node, Folder::kKeep);
       } else {
         // It uses its GPU, and nobody else is to be placed there.
-        DIVVY_CHECK_OK(adopt(one, past.jobs));
+        DIVVY_RETURN_IF_ERROR(adopt(one, past.jobs));
         steps_told_[one.slices.key.job] = past.jobs.back().history.size();
         books_[one.slices.key.job] = {now, 0};
       }
@@ -131,9 +131,9 @@ Status Dispatcher::recover() {
     holding.insert(one.slices.key);
   }
 
-  DIVVY_CHECK_OK(queue_->set_fleet(fleet()));
+  DIVVY_RETURN_IF_ERROR(queue_->set_fleet(fleet()));
   const std::vector<model::Job> jobs = past.jobs;
-  DIVVY_CHECK_OK(queue_->restore(std::move(past.jobs), past.usage, past.finished, now));
+  DIVVY_RETURN_IF_ERROR(queue_->restore(std::move(past.jobs), past.usage, past.finished, now));
   for (const model::Job& job : jobs) {
     if (job.spec.holder != model::Holder::kMembers) {
       find_holder(job, holding, now);
@@ -159,15 +159,15 @@ Status Dispatcher::adopt(Held& one, std::vector<model::Job>& jobs) {
   spec.preemptible = false;
   const model::JobId id = std::exchange(next_id_, next_id_.next());
   model::Job job = jobs::expand(id, held.user, spec, held.since).front();
-  DIVVY_CHECK_OK(job.become(model::JobState::kStarting, held.since, "it ran before"));
-  DIVVY_CHECK_OK(job.become(model::JobState::kRunning, held.since, "started"));
+  DIVVY_RETURN_IF_ERROR(job.become(model::JobState::kStarting, held.since, "it ran before"));
+  DIVVY_RETURN_IF_ERROR(job.become(model::JobState::kRunning, held.since, "started"));
   job.attempt = 1;
   job.members = {{0, one.node, held.slices, std::nullopt}};
   held.key = {id, job.attempt, 0};
-  DIVVY_CHECK_OK(parts_.database.commit(
+  DIVVY_RETURN_IF_ERROR(parts_.database.commit(
       [&](store::Connection& connection) { return store::JobTable(connection).insert(job); }));
-  DIVVY_CHECK_OK(agent::ask_and_wait(*parts_.agents.find(one.node),
-                                     agent::AdoptOrder{held.tenant, held.key}, kPatience));
+  DIVVY_RETURN_IF_ERROR(agent::ask_and_wait(*parts_.agents.find(one.node),
+                                            agent::AdoptOrder{held.tenant, held.key}, kPatience));
   jobs.push_back(std::move(job));
   return {};
 }

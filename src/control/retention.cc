@@ -80,7 +80,7 @@ Result<std::size_t> Retention::step() {
 // The machine that had it is not written anywhere once a job is old, so each is asked.
 Status Retention::forget(const model::MemberKey& key) {
   for (agent::Agent* const agent : agents_.all()) {
-    DIVVY_CHECK_OK(agent::ask_and_wait(*agent, agent::ForgetOrder{key}, kPatience));
+    DIVVY_RETURN_IF_ERROR(agent::ask_and_wait(*agent, agent::ForgetOrder{key}, kPatience));
   }
   return {};
 }
@@ -125,7 +125,7 @@ Result<std::size_t> Retention::remove_jobs(const Rules& rules) {
     removed = 0;
     for (const model::JobId id : bare) {
       if (std::ranges::find(still, id) == still.end()) continue;
-      DIVVY_CHECK_OK(table.remove(id));
+      DIVVY_RETURN_IF_ERROR(table.remove(id));
       ++removed;
     }
     return {};

@@ -338,7 +338,7 @@ class FakeAgent final : public agent::Agent {
   }
   Result<agent::Answer> answer(const agent::ReleaseOrder& order) {
     const auto peak = machine.memory_peak(order.key);
-    DIVVY_CHECK_OK(machine.release(order.key));
+    DIVVY_RETURN_IF_ERROR(machine.release(order.key));
     return agent::Answer(agent::Released{peak});
   }
   Result<agent::Answer> answer(const agent::AdoptOrder& order) {

@@ -90,7 +90,7 @@ class HealthWatch::Impl {
     const bool ours = std::ranges::find(parts_.gpus, gpu, &WatchedGpu::uuid) != parts_.gpus.end();
     if (!ours) return err(ErrorCode::kNotFound, "there is no GPU {} here", gpu);
     if (parts_.keep_cordon) {
-      DIVVY_CHECK_OK(with_context(parts_.keep_cordon(gpu, cordon), "nothing was changed"));
+      DIVVY_RETURN_IF_ERROR(with_context(parts_.keep_cordon(gpu, cordon), "nothing was changed"));
     }
     {
       const std::lock_guard lock(mutex_);
@@ -307,7 +307,7 @@ HealthWatch::~HealthWatch() = default;
 
 Result<std::unique_ptr<HealthWatch>> HealthWatch::create(Parts parts) {
   auto impl = std::make_unique<Impl>(std::move(parts));
-  DIVVY_CHECK_OK(impl->start());
+  DIVVY_RETURN_IF_ERROR(impl->start());
   return std::unique_ptr<HealthWatch>(new HealthWatch(std::move(impl)));
 }
 

@@ -92,7 +92,7 @@ class Driver {
 
 // The type comes from the ABI's declaration, so that a wrong argument does not compile.
 #define PROBE_CALL(driver, symbol, ...) \
-  DIVVY_CHECK_OK((driver).call(#symbol, symbol##_fn {} __VA_OPT__(, ) __VA_ARGS__))
+  DIVVY_RETURN_IF_ERROR((driver).call(#symbol, symbol##_fn {} __VA_OPT__(, ) __VA_ARGS__))
 
 std::string text_of(const CUuuid& uuid) {
   std::string text = "GPU-";
@@ -166,12 +166,12 @@ Status run_probe(const ProbePlan& plan) {
   CUcontext context = nullptr;
   CUdeviceptr memory = 0;
   PROBE_CALL(cuda, cuInit, 0U);
-  DIVVY_CHECK_OK(find_device(cuda, plan.gpu, device));
+  DIVVY_RETURN_IF_ERROR(find_device(cuda, plan.gpu, device));
   // What is left behind here goes with the process.
   PROBE_CALL(cuda, cuDevicePrimaryCtxRetain, &context, device);
   PROBE_CALL(cuda, cuCtxSetCurrent, context);
   PROBE_CALL(cuda, cuMemAlloc_v2, &memory, kBytes);
-  DIVVY_CHECK_OK(check_memory(cuda, memory));
+  DIVVY_RETURN_IF_ERROR(check_memory(cuda, memory));
   return check_kernel(cuda, memory);
 }
 

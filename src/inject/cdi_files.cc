@@ -65,7 +65,7 @@ Status remove_if_ours(const fs::path& file) {
 }  // namespace
 
 Status CdiFiles::write(const fs::path& file, const CdiSpec& spec) {
-  DIVVY_CHECK_OK(check(spec));
+  DIVVY_RETURN_IF_ERROR(check(spec));
   const std::string text = to_json(spec);
   std::error_code code;
   fs::create_directories(file.parent_path(), code);
@@ -78,7 +78,7 @@ Status CdiFiles::write(const fs::path& file, const CdiSpec& spec) {
   }
   // First on the list and then in the folder: what is written can always be cleaned up.
   std::set<fs::path> files = ours();
-  if (files.insert(file).second) DIVVY_CHECK_OK(remember(files));
+  if (files.insert(file).second) DIVVY_RETURN_IF_ERROR(remember(files));
   if (before == text) return {};
   return replace(file, text);
 }
@@ -86,7 +86,7 @@ Status CdiFiles::write(const fs::path& file, const CdiSpec& spec) {
 Status CdiFiles::remove(const fs::path& file) {
   std::set<fs::path> files = ours();
   if (files.erase(file) == 0) return {};
-  DIVVY_CHECK_OK(remove_if_ours(file));
+  DIVVY_RETURN_IF_ERROR(remove_if_ours(file));
   return remember(files);
 }
 
@@ -97,7 +97,7 @@ Status CdiFiles::keep_only(const std::set<fs::path>& files) {
     if (files.contains(file)) {
       after.insert(file);
     } else {
-      DIVVY_CHECK_OK(remove_if_ours(file));
+      DIVVY_RETURN_IF_ERROR(remove_if_ours(file));
     }
   }
   return before == after ? Status{} : remember(after);

@@ -123,7 +123,7 @@ void write(std::string& out, const json::value& value, std::size_t depth) {
 }  // namespace
 
 Status check(const CdiSpec& spec) {
-  DIVVY_CHECK_OK(check_kind(spec.kind));
+  DIVVY_RETURN_IF_ERROR(check_kind(spec.kind));
   if (spec.devices.empty()) return err(ErrorCode::kInvalidArgument, "there is no device in it");
   std::set<std::string> names;
   for (const CdiDevice& device : spec.devices) {
@@ -138,7 +138,7 @@ Status check(const CdiSpec& spec) {
     if (device.edits == CdiEdits{}) {
       return err(ErrorCode::kInvalidArgument, "the device {} does nothing", device.name);
     }
-    DIVVY_CHECK_OK(check_edits(device.edits));
+    DIVVY_RETURN_IF_ERROR(check_edits(device.edits));
   }
   return check_edits(spec.edits);
 }

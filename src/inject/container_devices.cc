@@ -53,7 +53,7 @@ std::string ContainerDevices::device_name(const std::string& slice) {
 
 Status ContainerDevices::refresh() {
   const std::lock_guard lock(mutex_);
-  DIVVY_CHECK_OK(find_driver());
+  DIVVY_RETURN_IF_ERROR(find_driver());
   DIVVY_TRY(spec, make_gpu_spec());
   return files_.write(file_of_gpus(), spec);
 }
@@ -66,7 +66,7 @@ Status ContainerDevices::recover(const std::vector<HeldSlice>& slices) {
     wanted.insert(file_of_slice(slice.name));
     if (Status written = write_slice(slice); !written && first) first = std::move(written);
   }
-  DIVVY_CHECK_OK(files_.keep_only(wanted));
+  DIVVY_RETURN_IF_ERROR(files_.keep_only(wanted));
   // Only now does no file name another version of the driver any more.
   if (first && version_) return stage_.keep_only({*version_});
   return first;
@@ -84,19 +84,19 @@ Status ContainerDevices::withdraw(const std::string& name) {
 
 Result<CdiSpec> ContainerDevices::slice_spec(const HeldSlice& slice) {
   const std::lock_guard lock(mutex_);
-  if (!driver_) DIVVY_CHECK_OK(find_driver());
+  if (!driver_) DIVVY_RETURN_IF_ERROR(find_driver());
   return make_slice_spec(slice);
 }
 
 Result<CdiSpec> ContainerDevices::gpu_spec() {
   const std::lock_guard lock(mutex_);
-  if (!driver_) DIVVY_CHECK_OK(find_driver());
+  if (!driver_) DIVVY_RETURN_IF_ERROR(find_driver());
   return make_gpu_spec();
 }
 
 Status ContainerDevices::find_driver() {
   if (parts_.simulated) {
-    DIVVY_CHECK_OK(make_life_signs(*parts_.simulated));
+    DIVVY_RETURN_IF_ERROR(make_life_signs(*parts_.simulated));
     driver_ = simulated_driver_edits(*parts_.simulated);
     return {};
   }
@@ -106,7 +106,7 @@ Status ContainerDevices::find_driver() {
   std::string version;
   if (found) {
     version = found->version;
-    DIVVY_CHECK_OK(stage_.add(*found));
+    DIVVY_RETURN_IF_ERROR(stage_.add(*found));
   } else if (loaded && stage_.has(*loaded)) {
     log_warning("the driver was replaced; containers get the files of the version that is loaded",
                 {{"version", *loaded}});
@@ -179,8 +179,8 @@ Result<CdiSpec> ContainerDevices::make_slice_spec(const HeldSlice& slice) const 
 
 Status ContainerDevices::write_slice(const HeldSlice& slice) {
   // The driver may have been installed after we started.
-  if (!driver_) DIVVY_CHECK_OK(find_driver());
-  DIVVY_CHECK_OK(write_preload(preload()));
+  if (!driver_) DIVVY_RETURN_IF_ERROR(find_driver());
+  DIVVY_RETURN_IF_ERROR(write_preload(preload()));
   DIVVY_TRY(spec, make_slice_spec(slice));
   return files_.write(file_of_slice(slice.name), spec);
 }

@@ -73,7 +73,7 @@ Status take_in(const fs::path& from, const fs::path& to) {
   ::unlink(fresh.c_str());
   if (!copy_file(from, info, fresh, Contents::kShared) &&
       ::link(from.c_str(), fresh.c_str()) != 0) {
-    DIVVY_CHECK_OK(copy_file(from, info, fresh, Contents::kCopied));
+    DIVVY_RETURN_IF_ERROR(copy_file(from, info, fresh, Contents::kCopied));
   }
   // A container that has the file of before keeps that one.
   if (::rename(fresh.c_str(), to.c_str()) != 0) return io_error("could not be replaced", to, errno);
@@ -88,10 +88,11 @@ Status DriverStage::add(const DriverFiles& files) const {
   for (const DriverLibrary& library : files.libraries) {
     // Wherever they were: there is no linker's cache here that would tell of an odd folder.
     const fs::path folder = usual_library_folders(library.machine).front() / library.subfolder;
-    DIVVY_CHECK_OK(take_in(library.file, inside(folder / library.file.filename())));
+    DIVVY_RETURN_IF_ERROR(take_in(library.file, inside(folder / library.file.filename())));
   }
   for (const auto* group : {&files.programs, &files.data}) {
-    for (const DriverFile& file : *group) DIVVY_CHECK_OK(take_in(file.file, inside(file.inside)));
+    for (const DriverFile& file : *group)
+      DIVVY_RETURN_IF_ERROR(take_in(file.file, inside(file.inside)));
   }
   const std::ofstream complete(root / kComplete);
   if (!complete) return io_error("could not be made", root / kComplete, errno);

@@ -56,7 +56,7 @@ FleetView::FleetView(std::string policy) : policy_(std::move(policy)) {
 
 Status FleetView::rebuild(const Fleet& fleet) {
   auto cluster = std::make_unique<place::Cluster>();
-  for (const FleetNode& node : fleet.nodes) DIVVY_CHECK_OK(cluster->add(spec_of(node)));
+  for (const FleetNode& node : fleet.nodes) DIVVY_RETURN_IF_ERROR(cluster->add(spec_of(node)));
   DIVVY_TRY(policy, place::make_policy(policy_));
   placer_ = std::make_unique<place::Placer>(*cluster, std::move(policy));
   cluster_ = std::move(cluster);
@@ -82,7 +82,7 @@ Result<bool> FleetView::update(const Fleet& fleet) {
   if (fleet == fleet_) return false;
   const bool anew = !same_shape(fleet);
   if (anew) {
-    DIVVY_CHECK_OK(rebuild(fleet));
+    DIVVY_RETURN_IF_ERROR(rebuild(fleet));
   } else {
     fleet_ = fleet;
   }

@@ -56,7 +56,7 @@ Queue::Queue(Settings settings)
 Queue::~Queue() = default;
 
 Result<std::unique_ptr<Queue>> Queue::create(Settings settings) {
-  DIVVY_CHECK_OK(jobs::check(settings));
+  DIVVY_RETURN_IF_ERROR(jobs::check(settings));
   return std::unique_ptr<Queue>(new Queue(std::move(settings)));
 }
 
@@ -96,7 +96,7 @@ Status Queue::set_fleet(const Fleet& fleet) {
 }
 
 Status Queue::set_settings(Settings settings) {
-  DIVVY_CHECK_OK(jobs::check(settings));
+  DIVVY_RETURN_IF_ERROR(jobs::check(settings));
   const std::vector<UsageRow> rows = usage();
   const bool other_policy = settings.policy != settings_.policy;
   settings_ = std::move(settings);
@@ -203,7 +203,7 @@ Queue::Entry& Queue::insert(model::Job&& job) {
 }
 
 Status Queue::check_priority(QueueId queue, std::int32_t priority) const {
-  DIVVY_CHECK_OK(model::check_priority(priority));
+  DIVVY_RETURN_IF_ERROR(model::check_priority(priority));
   const QueueSettings& settings = tree_.settings(queue);
   if (priority <= settings.highest_priority) return {};
   return err(ErrorCode::kPermissionDenied, "priority: {} is above the {} that queue {} allows",
@@ -251,7 +251,7 @@ Status Queue::check_waiting(const std::string& owner, std::uint32_t more) const 
 }
 
 Status Queue::check_size(const model::JobSpec& spec, const std::string& owner) {
-  DIVVY_CHECK_OK(model::check(spec));
+  DIVVY_RETURN_IF_ERROR(model::check(spec));
   const auto queue = tree_.find(spec.queue);
   if (!queue) {
     const auto meant = tree_.similar(spec.queue);
@@ -259,8 +259,8 @@ Status Queue::check_size(const model::JobSpec& spec, const std::string& owner) {
                meant ? fmt::format("; did you mean {}?", *meant)
                      : std::string("; an operator has to create it"));
   }
-  DIVVY_CHECK_OK(check_priority(*queue, spec.priority));
-  DIVVY_CHECK_OK(check_time_limit(*queue, spec));
+  DIVVY_RETURN_IF_ERROR(check_priority(*queue, spec.priority));
+  DIVVY_RETURN_IF_ERROR(check_time_limit(*queue, spec));
   if (const auto small = fleet_.too_small(spec.request)) {
     return err(ErrorCode::kOutOfRange, "request: {}", *small);
   }
@@ -287,7 +287,7 @@ Status Queue::check_size(const model::JobSpec& spec, const std::string& owner) {
 
 Status Queue::check(const model::JobSpec& spec, const std::string& owner,
                     std::span<const FinishedJob> finished) {
-  DIVVY_CHECK_OK(check_size(spec, owner));
+  DIVVY_RETURN_IF_ERROR(check_size(spec, owner));
   for (std::size_t i = 0; i < spec.after.size(); ++i) {
     const model::JobId id = spec.after[i].job;
     const bool known = dependencies_.knows(id) ||
@@ -418,7 +418,7 @@ Status Queue::cancel(model::JobId job, const std::string& by, WallTime now) {
 Status Queue::suspend(model::JobId job, const std::string& by, WallTime now) {
   Entry* const found = entry(job);
   if (found == nullptr) return not_known(job);
-  DIVVY_CHECK_OK(check_startable(found->job, "suspended"));
+  DIVVY_RETURN_IF_ERROR(check_startable(found->job, "suspended"));
   const std::string text = fmt::format("suspended by {}", escape_for_terminal(by));
   const auto refuse = [found] {
     return err(ErrorCode::kFailedPrecondition, "{} is {} and cannot be suspended",
@@ -468,7 +468,7 @@ Status Queue::set_priority(model::JobId job, std::int32_t priority, const std::s
     return err(ErrorCode::kFailedPrecondition, "{} has ended already: {}", name_of(changed),
                to_string(changed.state));
   }
-  DIVVY_CHECK_OK(check_priority(found->queue, priority));
+  DIVVY_RETURN_IF_ERROR(check_priority(found->queue, priority));
   const bool in_line = found->waits == Waits::kInLine;
   if (in_line) line_.remove(found->queue, found->user, changed, found->passed);
   const std::int32_t before = std::exchange(changed.spec.priority, priority);

@@ -77,11 +77,11 @@ Status Queue::update(model::JobId job, const Edit& edit, const std::string& by, 
                name_of(changed), to_string(changed.state));
   }
   if (!place.empty()) {
-    DIVVY_CHECK_OK(check_size(spec, changed.owner));
+    DIVVY_RETURN_IF_ERROR(check_size(spec, changed.owner));
   } else {
-    DIVVY_CHECK_OK(check_priority(found->queue, spec.priority));
+    DIVVY_RETURN_IF_ERROR(check_priority(found->queue, spec.priority));
     // One that was submitted before the limit was set keeps what it has.
-    if (other_limit) DIVVY_CHECK_OK(check_time_limit(found->queue, spec));
+    if (other_limit) DIVVY_RETURN_IF_ERROR(check_time_limit(found->queue, spec));
   }
   // The line is sorted by what changes. Room that others make for it stays its own unless it is to
   // be somewhere else.
@@ -115,7 +115,7 @@ Status Queue::update(model::JobId job, const Edit& edit, const std::string& by, 
 Status Queue::requeue(model::JobId job, const std::string& by, WallTime now) {
   Entry* const found = entry(job);
   if (found == nullptr || is_finished(found->job.state)) return not_here(job);
-  DIVVY_CHECK_OK(check_startable(found->job, "requeued"));
+  DIVVY_RETURN_IF_ERROR(check_startable(found->job, "requeued"));
   const std::string text = fmt::format("requeued by {}", escape_for_terminal(by));
   switch (found->job.state) {
     case JobState::kStarting:

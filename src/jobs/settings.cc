@@ -32,8 +32,8 @@ Status check_time(const std::string& where, const TimeLimits& time) {
     return err(ErrorCode::kOutOfRange, "{}{}: {} s is outside of 1 s to {} s", where, name,
                value->count(), kLongestTime.count());
   };
-  DIVVY_CHECK_OK(check("default_time_limit", time.usual));
-  DIVVY_CHECK_OK(check("max_time_limit", time.most));
+  DIVVY_RETURN_IF_ERROR(check("default_time_limit", time.usual));
+  DIVVY_RETURN_IF_ERROR(check("max_time_limit", time.most));
   if (time.usual && time.most && *time.usual > *time.most) {
     return err(ErrorCode::kInvalidArgument,
                "{}default_time_limit: {} is more than the {} that {} "
@@ -51,14 +51,14 @@ Status check_weight(const std::string& where, std::uint32_t weight) {
 }
 
 Status check_queue(const QueueSettings& queue) {
-  DIVVY_CHECK_OK(with_context(model::check_queue_path(queue.path), "queues"));
+  DIVVY_RETURN_IF_ERROR(with_context(model::check_queue_path(queue.path), "queues"));
   const std::string where = "queues." + queue.path;
-  DIVVY_CHECK_OK(check_weight(where, queue.weight));
+  DIVVY_RETURN_IF_ERROR(check_weight(where, queue.weight));
   if (queue.most_share && queue.quota.share && *queue.most_share < *queue.quota.share) {
     return err(ErrorCode::kInvalidArgument, "{}.most_share: {} is less than its quota of {}", where,
                *queue.most_share, *queue.quota.share);
   }
-  DIVVY_CHECK_OK(check_time(where + ".", queue.time));
+  DIVVY_RETURN_IF_ERROR(check_time(where + ".", queue.time));
   if (queue.idle) return check_idle(where + ".idle", *queue.idle);
   return {};
 }
@@ -68,7 +68,7 @@ Status check_queue(const QueueSettings& queue) {
 Status check(const Settings& settings) {
   std::set<std::string_view> paths;
   for (const QueueSettings& queue : settings.queues) {
-    DIVVY_CHECK_OK(check_queue(queue));
+    DIVVY_RETURN_IF_ERROR(check_queue(queue));
     if (!paths.insert(queue.path).second) {
       return err(ErrorCode::kAlreadyExists, "queues.{}: it is there twice", queue.path);
     }
@@ -76,7 +76,7 @@ Status check(const Settings& settings) {
   std::set<std::string_view> users;
   for (const UserSettings& user : settings.users) {
     const std::string where = "users." + escape_for_terminal(user.name);
-    DIVVY_CHECK_OK(check_weight(where, user.weight));
+    DIVVY_RETURN_IF_ERROR(check_weight(where, user.weight));
     if (!users.insert(user.name).second) {
       return err(ErrorCode::kAlreadyExists, "{}: it is there twice", where);
     }
@@ -89,8 +89,8 @@ Status check(const Settings& settings) {
     return err(ErrorCode::kOutOfRange, "passing: {} s is outside of 0 s to {} s",
                settings.passing.count(), kLongestTime.count());
   }
-  DIVVY_CHECK_OK(check_time("", settings.time));
-  DIVVY_CHECK_OK(with_context(place::make_policy(settings.policy), "policy"));
+  DIVVY_RETURN_IF_ERROR(check_time("", settings.time));
+  DIVVY_RETURN_IF_ERROR(with_context(place::make_policy(settings.policy), "policy"));
   return check_idle("idle", settings.idle);
 }
 

@@ -218,8 +218,8 @@ Status Journal::replace(std::span<const std::string> snapshot) {
   }
   const auto write = [&]() -> Result<std::unique_ptr<sys::DiskFile>> {
     DIVVY_TRY(file, disk_->create(temporary));
-    DIVVY_CHECK_OK(file->append(bytes));
-    DIVVY_CHECK_OK(file->sync());
+    DIVVY_RETURN_IF_ERROR(file->append(bytes));
+    DIVVY_RETURN_IF_ERROR(file->sync());
     return file;
   };
   // A replacement that was due and failed is not tried with every record that follows.
@@ -233,8 +233,8 @@ Status Journal::replace(std::span<const std::string> snapshot) {
   // From here until the folder is synced nobody knows which of the two files a loss of power would
   // leave, so nothing may be appended to either.
   give_up();
-  DIVVY_CHECK_OK(disk_->rename(temporary, name_));
-  DIVVY_CHECK_OK(disk_->sync_folder());
+  DIVVY_RETURN_IF_ERROR(disk_->rename(temporary, name_));
+  DIVVY_RETURN_IF_ERROR(disk_->sync_folder());
   file_ = *std::move(file);
   size_ = bytes.size();
   longest_ = std::max(short_, 2 * size_);

@@ -42,7 +42,7 @@ Result<std::unique_ptr<Ledger>> Ledger::open(sys::Disk& disk, std::string boot,
   }
   std::unique_ptr<Ledger> ledger(new Ledger(disk, std::move(opened.journal)));
   ledger->state_ = std::move(replayed.state);
-  DIVVY_CHECK_OK(ledger->take_over_first_state_file());
+  DIVVY_RETURN_IF_ERROR(ledger->take_over_first_state_file());
   ledger->forget_before(boot);
   ledger->state_.begun = true;
   ledger->state_.boot = std::move(boot);
@@ -74,8 +74,8 @@ Status Ledger::take_over_first_state_file() {
   state_.boot = file->boot;
   state_.next_id = file->next_id;
   for (TenantRecord& record : file->tenants) {
-    DIVVY_CHECK_OK(with_context(state_.apply(TenantGranted{std::move(record)}),
-                                disk_.path(kFirstStateFile).string()));
+    DIVVY_RETURN_IF_ERROR(with_context(state_.apply(TenantGranted{std::move(record)}),
+                                       disk_.path(kFirstStateFile).string()));
   }
   log_info("tenants taken over from tenants.json", {{"tenants", state_.tenants.size()}});
   return {};
@@ -105,7 +105,7 @@ Status Ledger::grant(const TenantRecord& record) {
 
 Result<std::uint64_t> Ledger::begin_grant(const TenantRecord& record) {
   const std::lock_guard lock(mutex_);
-  DIVVY_CHECK_OK(commit(TenantGranted{record}, Journal::Sync::kLater));
+  DIVVY_RETURN_IF_ERROR(commit(TenantGranted{record}, Journal::Sync::kLater));
   return journal_.last_sequence();
 }
 
@@ -115,7 +115,7 @@ Status Ledger::settle(std::uint64_t begun) {
   while (journal_.synced_sequence() < begun) {
     // A sync has failed. The file is not trusted any more, but a new one may do.
     if (journal_.must_be_replaced()) {
-      DIVVY_CHECK_OK(note(replace()));
+      DIVVY_RETURN_IF_ERROR(note(replace()));
       break;
     }
     if (syncing_) {
@@ -150,9 +150,9 @@ Status Ledger::set_cordon(const model::GpuUuid& gpu, std::optional<model::Cordon
 
 Status Ledger::release(model::TenantId tenant, Journal::Sync sync) {
   const auto lock = sync == Journal::Sync::kNow ? lock_for_sync() : std::unique_lock(mutex_);
-  DIVVY_CHECK_OK(state_.apply(TenantReleased{tenant}));
+  DIVVY_RETURN_IF_ERROR(state_.apply(TenantReleased{tenant}));
   owed_.insert(tenant);
-  DIVVY_CHECK_OK(note(catch_up(sync)));
+  DIVVY_RETURN_IF_ERROR(note(catch_up(sync)));
   shorten_if_long();
   return {};
 }
@@ -174,10 +174,10 @@ std::optional<Error> Ledger::trouble() const {
 
 Status Ledger::commit(const LedgerChange& change, Journal::Sync sync) {
   // First, so that whatever is written can be replayed.
-  DIVVY_CHECK_OK(state_.check(change));
+  DIVVY_RETURN_IF_ERROR(state_.check(change));
   Status written = catch_up(Journal::Sync::kLater);
   if (written) written = journal_.append(encode(change), sync);
-  DIVVY_CHECK_OK(note(std::move(written)));
+  DIVVY_RETURN_IF_ERROR(note(std::move(written)));
   const Status applied = state_.apply(change);
   DIVVY_CHECK(applied.has_value(), "{}", applied.error().message);
   if (sync == Journal::Sync::kNow) shorten_if_long();
@@ -188,8 +188,8 @@ Status Ledger::catch_up(Journal::Sync sync) {
   if (journal_.must_be_replaced()) return replace();
   while (!owed_.empty()) {
     const bool last = owed_.size() == 1;
-    DIVVY_CHECK_OK(journal_.append(encode(TenantReleased{*owed_.begin()}),
-                                   last ? sync : Journal::Sync::kLater));
+    DIVVY_RETURN_IF_ERROR(journal_.append(encode(TenantReleased{*owed_.begin()}),
+                                          last ? sync : Journal::Sync::kLater));
     owed_.erase(owed_.begin());
   }
   return {};
@@ -201,7 +201,7 @@ void Ledger::shorten_if_long() {
 }
 
 Status Ledger::replace() {
-  DIVVY_CHECK_OK(journal_.replace(state_.snapshot()));
+  DIVVY_RETURN_IF_ERROR(journal_.replace(state_.snapshot()));
   owed_.clear();
   // Its contents are in the ledger now. If it stays, the next start tries again.
   if (first_state_file_ && disk_.remove(kFirstStateFile)) first_state_file_ = false;

@@ -132,9 +132,9 @@ Result<TenantRecord> record_from(const json::value& value) {
   TenantRecord record;
   record.id = id_from(from.at("id"));
   record.name = text(from.at("name"));
-  DIVVY_CHECK_OK(model::check_name("tenant", record.name));
+  DIVVY_RETURN_IF_ERROR(model::check_name("tenant", record.name));
   if (owned) {
-    DIVVY_CHECK_OK(read_owner(from, record));
+    DIVVY_RETURN_IF_ERROR(read_owner(from, record));
   } else {
     guess_owner(record, rooted);
   }

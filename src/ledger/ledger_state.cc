@@ -110,7 +110,7 @@ Status LedgerState::check(const LedgerChange& change) const {
 }
 
 Status LedgerState::apply(const LedgerChange& change) {
-  DIVVY_CHECK_OK(check(change));
+  DIVVY_RETURN_IF_ERROR(check(change));
   std::visit(Apply{*this}, change);
   return {};
 }

@@ -543,7 +543,7 @@ Result<JobSpec> read_job_spec(std::string_view text) {
   // So that there is something to read the rest into; an error of `fields` comes before its own.
   JobSpec spec(request ? *request : Request::parse("1").value());
   read_rest(fields, spec);
-  DIVVY_CHECK_OK(fields.finish());
+  DIVVY_RETURN_IF_ERROR(fields.finish());
   if (!request) return err(std::move(request).error());
   return spec;
 }

@@ -97,7 +97,7 @@ Status check_program(const JobSpec& spec) {
     return wrong("command", "nothing to run; write the command after --");
   }
   for (std::size_t i = 0; i < spec.command.size(); ++i) {
-    DIVVY_CHECK_OK(check_text(fmt::format("command[{}]", i), spec.command[i], in_all));
+    DIVVY_RETURN_IF_ERROR(check_text(fmt::format("command[{}]", i), spec.command[i], in_all));
   }
   if (!spec.command.empty() && spec.command.front().empty()) {
     return wrong("command[0]", "the name of the program is empty");
@@ -108,8 +108,8 @@ Status check_program(const JobSpec& spec) {
     if (name.find('=') != std::string::npos) {
       return wrong(field, "the name of a variable cannot have = in it");
     }
-    DIVVY_CHECK_OK(check_text(field, name, in_all));
-    DIVVY_CHECK_OK(check_text(field, value, in_all));
+    DIVVY_RETURN_IF_ERROR(check_text(field, name, in_all));
+    DIVVY_RETURN_IF_ERROR(check_text(field, value, in_all));
   }
   if (spec.working_directory.empty()) return {};
   return check_path("working_directory", spec.working_directory);
@@ -119,8 +119,8 @@ Status check_mounts(const std::vector<Mount>& mounts) {
   std::set<std::string_view> targets;
   for (std::size_t i = 0; i < mounts.size(); ++i) {
     const std::string field = fmt::format("container.mounts[{}]", i);
-    DIVVY_CHECK_OK(check_path(field + ".source", mounts[i].source));
-    DIVVY_CHECK_OK(check_path(field + ".target", mounts[i].target));
+    DIVVY_RETURN_IF_ERROR(check_path(field + ".source", mounts[i].source));
+    DIVVY_RETURN_IF_ERROR(check_path(field + ".target", mounts[i].target));
     if (!targets.insert(mounts[i].target).second) {
       return wrong(field + ".target",
                    fmt::format("\"{}\" is the target of two mounts", shown(mounts[i].target)));
@@ -154,11 +154,11 @@ Status check_container(const ContainerSpec& container) {
                                                 "docker.io/library/debian:12",
                                                 shown(image)));
   }
-  DIVVY_CHECK_OK(check_mounts(container.mounts));
-  DIVVY_CHECK_OK(check_ports(container.ports));
+  DIVVY_RETURN_IF_ERROR(check_mounts(container.mounts));
+  DIVVY_RETURN_IF_ERROR(check_ports(container.ports));
   std::size_t in_all = 0;
   for (const std::string& word : container.entry_point.value_or(std::vector<std::string>{})) {
-    DIVVY_CHECK_OK(check_text("container.entry_point", word, in_all));
+    DIVVY_RETURN_IF_ERROR(check_text("container.entry_point", word, in_all));
   }
   return {};
 }
@@ -205,7 +205,7 @@ Status check_place(const JobSpec& spec) {
                                shown(device)));
     }
   }
-  DIVVY_CHECK_OK(check(spec.where));
+  DIVVY_RETURN_IF_ERROR(check(spec.where));
   if (spec.where.gpus_near.closeness != Closeness::kAnywhere &&
       spec.request.topology() != TopologyPreference::kAny) {
     return wrong("where.gpus_near", "topology says how near the GPUs are, too; leave one out");
@@ -214,12 +214,14 @@ Status check_place(const JobSpec& spec) {
 }
 
 Status check_times(const JobSpec& spec) {
-  DIVVY_CHECK_OK(check_time("grace", spec.grace, Seconds(0)));
-  DIVVY_CHECK_OK(check_time("minimum_run", spec.minimum_run, Seconds(0)));
-  if (spec.time_limit) DIVVY_CHECK_OK(check_time("time_limit", *spec.time_limit, Seconds(1)));
-  if (spec.expected) DIVVY_CHECK_OK(check_time("expected", *spec.expected, Seconds(1)));
-  DIVVY_CHECK_OK(check_time("retry.pause", spec.retry.pause, Seconds(0)));
-  DIVVY_CHECK_OK(check_time("retry.longest_pause", spec.retry.longest_pause, spec.retry.pause));
+  DIVVY_RETURN_IF_ERROR(check_time("grace", spec.grace, Seconds(0)));
+  DIVVY_RETURN_IF_ERROR(check_time("minimum_run", spec.minimum_run, Seconds(0)));
+  if (spec.time_limit)
+    DIVVY_RETURN_IF_ERROR(check_time("time_limit", *spec.time_limit, Seconds(1)));
+  if (spec.expected) DIVVY_RETURN_IF_ERROR(check_time("expected", *spec.expected, Seconds(1)));
+  DIVVY_RETURN_IF_ERROR(check_time("retry.pause", spec.retry.pause, Seconds(0)));
+  DIVVY_RETURN_IF_ERROR(
+      check_time("retry.longest_pause", spec.retry.longest_pause, spec.retry.pause));
   if (spec.retry.most > kMostRetries) {
     return wrong("retry.most", fmt::format("{} retries are more than the {} that are allowed",
                                            spec.retry.most, kMostRetries));
@@ -240,7 +242,7 @@ Status check_array(const ArraySpec& array) {
 }
 
 Status check_relations(const JobSpec& spec) {
-  if (spec.array) DIVVY_CHECK_OK(check_array(*spec.array));
+  if (spec.array) DIVVY_RETURN_IF_ERROR(check_array(*spec.array));
   if (spec.after.size() > kMostDependencies) {
     return wrong("after", fmt::format("{} jobs are more than the {} that one can wait for",
                                       spec.after.size(), kMostDependencies));
@@ -255,7 +257,7 @@ Status check_relations(const JobSpec& spec) {
                                        spec.labels.size(), kMostLabels));
   }
   for (const auto& [key, value] : spec.labels) {
-    DIVVY_CHECK_OK(with_context(check_name("label", key), "labels"));
+    DIVVY_RETURN_IF_ERROR(with_context(check_name("label", key), "labels"));
     if (value.size() > kLongestLabel || has_control(value)) {
       return wrong(fmt::format("labels.{}", key),
                    fmt::format("a value has at most {} characters and no control characters",
@@ -304,7 +306,7 @@ Status check_queue_path(std::string_view path) {
     return err(ErrorCode::kInvalidArgument, "a queue {} names deep; at most {} are allowed",
                names.size(), kDeepestQueue);
   }
-  for (const std::string_view name : names) DIVVY_CHECK_OK(check_name("queue", name));
+  for (const std::string_view name : names) DIVVY_RETURN_IF_ERROR(check_name("queue", name));
   return {};
 }
 
@@ -316,14 +318,14 @@ Status check_priority(std::int32_t priority) {
 
 Status check(const JobSpec& spec) {
   if (!spec.name.empty()) {
-    DIVVY_CHECK_OK(with_context(check_name("job", spec.name), "name"));
+    DIVVY_RETURN_IF_ERROR(with_context(check_name("job", spec.name), "name"));
   }
-  DIVVY_CHECK_OK(with_context(check_queue_path(spec.queue), "queue"));
-  DIVVY_CHECK_OK(check_program(spec));
-  if (spec.container) DIVVY_CHECK_OK(check_container(*spec.container));
-  DIVVY_CHECK_OK(check_limits(spec.limits, spec.container.has_value()));
-  DIVVY_CHECK_OK(check_place(spec));
-  DIVVY_CHECK_OK(check_times(spec));
+  DIVVY_RETURN_IF_ERROR(with_context(check_queue_path(spec.queue), "queue"));
+  DIVVY_RETURN_IF_ERROR(check_program(spec));
+  if (spec.container) DIVVY_RETURN_IF_ERROR(check_container(*spec.container));
+  DIVVY_RETURN_IF_ERROR(check_limits(spec.limits, spec.container.has_value()));
+  DIVVY_RETURN_IF_ERROR(check_place(spec));
+  DIVVY_RETURN_IF_ERROR(check_times(spec));
   if (spec.mode == GpuMode::kMps && spec.request.gpus_per_member() != 1) {
     return wrong("mode", "mode mps takes one GPU; leave it out to take turns on several");
   }

@@ -74,7 +74,7 @@ Result<Request> Request::create(Parts parts) {
     return err(ErrorCode::kOutOfRange, "a gang of {} members is impossible; it has from 1 to {}",
                parts.gang_size, kMaxGangSize);
   }
-  DIVVY_CHECK_OK(check_models(parts));
+  DIVVY_RETURN_IF_ERROR(check_models(parts));
   return Request(std::move(parts));
 }
 

@@ -7,7 +7,7 @@
 namespace divvy::model {
 
 Result<Tenant> Tenant::create(TenantId id, std::string name, std::vector<Slice> slices) {
-  DIVVY_CHECK_OK(check_name("tenant", name));
+  DIVVY_RETURN_IF_ERROR(check_name("tenant", name));
   if (slices.empty()) {
     return err(ErrorCode::kInvalidArgument, "tenant {} ({}) holds no slice", name, id);
   }

@@ -70,7 +70,7 @@ Result<Topology> Topology::create(const std::vector<std::vector<Link>>& rows,
                  size, rows[a].size());
     }
     for (std::size_t b = 0; b < size; ++b) {
-      DIVVY_CHECK_OK(check_link(a, b, rows[a][b]));
+      DIVVY_RETURN_IF_ERROR(check_link(a, b, rows[a][b]));
       // Rows above this one have the right length already, and rows below are compared in their
       // turn.
       if (b < a && rows[a][b] != rows[b][a]) {
@@ -92,7 +92,7 @@ Status Topology::set_link(std::size_t a, std::size_t b, Link link) {
     return err(ErrorCode::kOutOfRange, "there is no connection from GPU {} to GPU {} among {} GPUs",
                a, b, size());
   }
-  DIVVY_CHECK_OK(check_link(a, b, link));
+  DIVVY_RETURN_IF_ERROR(check_link(a, b, link));
   cells_[a * size() + b] = link;
   cells_[b * size() + a] = link;
   return {};

@@ -55,9 +55,9 @@ Result<Closeness> parse_closeness(std::string_view text) {
 }
 
 Status check(const Where& where) {
-  DIVVY_CHECK_OK(check_names("nodes", where.nodes, "node"));
-  DIVVY_CHECK_OK(check_names("nodes_denied", where.nodes_denied, "node"));
-  DIVVY_CHECK_OK(check_names("tolerations", where.tolerations, "taint"));
+  DIVVY_RETURN_IF_ERROR(check_names("nodes", where.nodes, "node"));
+  DIVVY_RETURN_IF_ERROR(check_names("nodes_denied", where.nodes_denied, "node"));
+  DIVVY_RETURN_IF_ERROR(check_names("tolerations", where.tolerations, "taint"));
   for (const std::string& node : where.nodes) {
     if (std::ranges::find(where.nodes_denied, node) == where.nodes_denied.end()) continue;
     return wrong("nodes_denied", fmt::format("{} is in nodes, too; take it off one list", node));

@@ -276,8 +276,8 @@ Result<HttpResponse> speak(const HttpTarget& target, const HttpRequest& request,
                            const HttpPieces* pieces) {
   Line line;
   HttpResponse answer;
-  DIVVY_CHECK_OK(on_line(line, target, times,
-                         [&](auto& exchange) { return exchange.ask(request, pieces, answer); }));
+  DIVVY_RETURN_IF_ERROR(on_line(
+      line, target, times, [&](auto& exchange) { return exchange.ask(request, pieces, answer); }));
   return answer;
 }
 
@@ -370,7 +370,7 @@ Result<HttpUpgrade> http_upgrade(const HttpTarget& target, const HttpRequest& re
   auto line = std::make_unique<Line>();
   HttpUpgrade made;
   beast::flat_buffer rest;
-  DIVVY_CHECK_OK(on_line(*line, target, until(timeout), [&](auto& exchange) {
+  DIVVY_RETURN_IF_ERROR(on_line(*line, target, until(timeout), [&](auto& exchange) {
     const ErrorNumber code = exchange.ask(request, nullptr, made.answer);
     rest = exchange.take_rest();
     return code;

@@ -63,7 +63,7 @@ Result<UniqueFd> connect_locally(const std::filesystem::path& socket,
     return err(ErrorCode::kInvalidArgument, "the socket path {} is too long", path);
   }
   path.copy(address.sun_path, sizeof address.sun_path - 1);
-  DIVVY_CHECK_OK(check_place(socket));
+  DIVVY_RETURN_IF_ERROR(check_place(socket));
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd) return err(ErrorCode::kResourceExhausted, "no socket: {}", std::strerror(errno));
   // A connect() waits while the queue of the listener is full, for as long as a send would.
@@ -72,7 +72,7 @@ Result<UniqueFd> connect_locally(const std::filesystem::path& socket,
   while (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     if (errno != EINTR) return err(not_connected(errno, path));
   }
-  DIVVY_CHECK_OK(check_peer(fd.get(), path));
+  DIVVY_RETURN_IF_ERROR(check_peer(fd.get(), path));
   return fd;
 }
 

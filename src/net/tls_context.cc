@@ -37,7 +37,7 @@ Status check_key_mode(const std::filesystem::path& key) {
 }  // namespace
 
 Result<std::shared_ptr<ssl::context>> server_context(const TlsIdentity& identity) {
-  DIVVY_CHECK_OK(check_key_mode(identity.key));
+  DIVVY_RETURN_IF_ERROR(check_key_mode(identity.key));
   auto context = new_context(ssl::context::tls_server);
   boost::system::error_code code;
   code = context->use_certificate_chain_file(identity.certificate.string(), code);

@@ -94,7 +94,7 @@ Result<Activity> Gpm::compare(nvmlGpmSample_t before, nvmlGpmSample_t after) con
 }
 
 Result<Activity> Gpm::activity(nvmlDevice_t device) {
-  DIVVY_CHECK_OK(check_support(device));
+  DIVVY_RETURN_IF_ERROR(check_support(device));
   nvmlGpmSample_t now = nullptr;
   nvmlReturn_t code = nvml_.nvmlGpmSampleAlloc(&now);
   if (code != NVML_SUCCESS) return err(to_error(code));

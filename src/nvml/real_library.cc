@@ -81,19 +81,19 @@ class RealLibrary : public Library {
 
   Result<std::string> driver_version() override {
     std::array<char, NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE> text{};
-    DIVVY_CHECK_OK(ask(nvml_.nvmlSystemGetDriverVersion, text.data(), size_of(text)));
+    DIVVY_RETURN_IF_ERROR(ask(nvml_.nvmlSystemGetDriverVersion, text.data(), size_of(text)));
     return text_of(text);
   }
 
   Result<std::string> nvml_version() override {
     std::array<char, NVML_SYSTEM_NVML_VERSION_BUFFER_SIZE> text{};
-    DIVVY_CHECK_OK(ask(nvml_.nvmlSystemGetNVMLVersion, text.data(), size_of(text)));
+    DIVVY_RETURN_IF_ERROR(ask(nvml_.nvmlSystemGetNVMLVersion, text.data(), size_of(text)));
     return text_of(text);
   }
 
   Result<std::uint32_t> cuda_version() override {
     int version = 0;
-    DIVVY_CHECK_OK(ask(nvml_.nvmlSystemGetCudaDriverVersion_v2, &version));
+    DIVVY_RETURN_IF_ERROR(ask(nvml_.nvmlSystemGetCudaDriverVersion_v2, &version));
     if (version < 0) return err(to_error(NVML_ERROR_UNKNOWN));
     return static_cast<std::uint32_t>(version);
   }
@@ -102,25 +102,25 @@ class RealLibrary : public Library {
 
   Result<Device> device(std::uint32_t index) override {
     nvmlDevice_t device = nullptr;
-    DIVVY_CHECK_OK(ask(nvml_.nvmlDeviceGetHandleByIndex_v2, index, &device));
+    DIVVY_RETURN_IF_ERROR(ask(nvml_.nvmlDeviceGetHandleByIndex_v2, index, &device));
     return Device{device};
   }
 
   Result<std::string> name(Device device) override {
     std::array<char, NVML_DEVICE_NAME_V2_BUFFER_SIZE> text{};
-    DIVVY_CHECK_OK(ask(nvml_.nvmlDeviceGetName, handle(device), text.data(), size_of(text)));
+    DIVVY_RETURN_IF_ERROR(ask(nvml_.nvmlDeviceGetName, handle(device), text.data(), size_of(text)));
     return text_of(text);
   }
 
   Result<std::string> uuid(Device device) override {
     std::array<char, NVML_DEVICE_UUID_V2_BUFFER_SIZE> text{};
-    DIVVY_CHECK_OK(ask(nvml_.nvmlDeviceGetUUID, handle(device), text.data(), size_of(text)));
+    DIVVY_RETURN_IF_ERROR(ask(nvml_.nvmlDeviceGetUUID, handle(device), text.data(), size_of(text)));
     return text_of(text);
   }
 
   Result<model::PciAddress> pci_address(Device device) override {
     nvmlPciInfo_t info{};
-    DIVVY_CHECK_OK(ask(nvml_.nvmlDeviceGetPciInfo_v3, handle(device), &info));
+    DIVVY_RETURN_IF_ERROR(ask(nvml_.nvmlDeviceGetPciInfo_v3, handle(device), &info));
     return to_pci_address(info);
   }
 
@@ -131,7 +131,8 @@ class RealLibrary : public Library {
   Result<model::ComputeCapability> compute_capability(Device device) override {
     int major = 0;
     int minor = 0;
-    DIVVY_CHECK_OK(ask(nvml_.nvmlDeviceGetCudaComputeCapability, handle(device), &major, &minor));
+    DIVVY_RETURN_IF_ERROR(
+        ask(nvml_.nvmlDeviceGetCudaComputeCapability, handle(device), &major, &minor));
     if (major < 0 || minor < 0) return err(to_error(NVML_ERROR_UNKNOWN));
     return model::ComputeCapability{static_cast<std::uint32_t>(major),
                                     static_cast<std::uint32_t>(minor)};
@@ -155,7 +156,7 @@ class RealLibrary : public Library {
     if (answer) return Memory{Bytes(now.total), Bytes(now.reserved), Bytes(now.used)};
     if (answer.error().code != ErrorCode::kUnsupported) return err(answer.error());
     nvmlMemory_t before{};
-    DIVVY_CHECK_OK(ask(nvml_.nvmlDeviceGetMemoryInfo, handle(device), &before));
+    DIVVY_RETURN_IF_ERROR(ask(nvml_.nvmlDeviceGetMemoryInfo, handle(device), &before));
     return Memory{Bytes(before.total), Bytes(0), Bytes(before.used)};
   }
 
@@ -210,7 +211,7 @@ class RealLibrary : public Library {
 
   Result<Utilization> utilization(Device device) override {
     nvmlUtilization_t rates{};
-    DIVVY_CHECK_OK(ask(nvml_.nvmlDeviceGetUtilizationRates, handle(device), &rates));
+    DIVVY_RETURN_IF_ERROR(ask(nvml_.nvmlDeviceGetUtilizationRates, handle(device), &rates));
     return Utilization{rates.gpu, rates.memory};
   }
 
@@ -270,7 +271,7 @@ class RealLibrary : public Library {
   Result<std::uint32_t> encoder_percent(Device device) override {
     unsigned int period_us = 0;
     unsigned int percent = 0;
-    DIVVY_CHECK_OK(
+    DIVVY_RETURN_IF_ERROR(
         ask(nvml_.nvmlDeviceGetEncoderUtilization, handle(device), &percent, &period_us));
     return percent;
   }
@@ -278,7 +279,7 @@ class RealLibrary : public Library {
   Result<std::uint32_t> decoder_percent(Device device) override {
     unsigned int period_us = 0;
     unsigned int percent = 0;
-    DIVVY_CHECK_OK(
+    DIVVY_RETURN_IF_ERROR(
         ask(nvml_.nvmlDeviceGetDecoderUtilization, handle(device), &percent, &period_us));
     return percent;
   }
@@ -320,21 +321,22 @@ class RealLibrary : public Library {
     unsigned int uncorrectable = 0;
     unsigned int pending = 0;
     unsigned int failed = 0;
-    DIVVY_CHECK_OK(ask(nvml_.nvmlDeviceGetRemappedRows, handle(device), &correctable,
-                       &uncorrectable, &pending, &failed));
+    DIVVY_RETURN_IF_ERROR(ask(nvml_.nvmlDeviceGetRemappedRows, handle(device), &correctable,
+                              &uncorrectable, &pending, &failed));
     return RemappedRows{correctable, uncorrectable, pending != 0, failed != 0};
   }
 
   Result<std::vector<std::uint32_t>> near_cpus(Device device) override {
     BitSet set{};
-    DIVVY_CHECK_OK(ask(nvml_.nvmlDeviceGetCpuAffinity, handle(device), size_of(set), set.data()));
+    DIVVY_RETURN_IF_ERROR(
+        ask(nvml_.nvmlDeviceGetCpuAffinity, handle(device), size_of(set), set.data()));
     return members(set);
   }
 
   Result<std::vector<std::uint32_t>> near_numa_nodes(Device device) override {
     BitSet set{};
-    DIVVY_CHECK_OK(ask(nvml_.nvmlDeviceGetMemoryAffinity, handle(device), size_of(set), set.data(),
-                       NVML_AFFINITY_SCOPE_NODE));
+    DIVVY_RETURN_IF_ERROR(ask(nvml_.nvmlDeviceGetMemoryAffinity, handle(device), size_of(set),
+                              set.data(), NVML_AFFINITY_SCOPE_NODE));
     return members(set);
   }
 
@@ -344,7 +346,8 @@ class RealLibrary : public Library {
 
   Result<Distance> distance(Device a, Device b) override {
     nvmlGpuTopologyLevel_t level = NVML_TOPOLOGY_SYSTEM;
-    DIVVY_CHECK_OK(ask(nvml_.nvmlDeviceGetTopologyCommonAncestor, handle(a), handle(b), &level));
+    DIVVY_RETURN_IF_ERROR(
+        ask(nvml_.nvmlDeviceGetTopologyCommonAncestor, handle(a), handle(b), &level));
     switch (level) {
       case NVML_TOPOLOGY_INTERNAL:
         return Distance::kSameBoard;
@@ -384,10 +387,10 @@ class RealLibrary : public Library {
   Result<std::unique_ptr<XidEvents>> watch_xids(std::span<const Device> devices) override {
     if (nvml_.nvmlEventSetWait_v2 == nullptr) return err(missing());
     nvmlEventSet_t set = nullptr;
-    DIVVY_CHECK_OK(ask(nvml_.nvmlEventSetCreate, &set));
+    DIVVY_RETURN_IF_ERROR(ask(nvml_.nvmlEventSetCreate, &set));
     auto events = std::make_unique<RealXidEvents>(nvml_, set);
     for (const Device device : devices) {
-      DIVVY_CHECK_OK(
+      DIVVY_RETURN_IF_ERROR(
           ask(nvml_.nvmlDeviceRegisterEvents, handle(device), nvmlEventTypeXidCriticalError, set));
     }
     return events;
@@ -435,7 +438,7 @@ class RealLibrary : public Library {
   Result<std::uint32_t> ask_number(nvmlReturn_t (*function)(Parameters...),
                                    Arguments... arguments) const {
     unsigned int number = 0;
-    DIVVY_CHECK_OK(ask(function, arguments..., &number));
+    DIVVY_RETURN_IF_ERROR(ask(function, arguments..., &number));
     return number;
   }
 
@@ -443,7 +446,7 @@ class RealLibrary : public Library {
   Result<std::uint64_t> ask_wide(nvmlReturn_t (*function)(Parameters...),
                                  Arguments... arguments) const {
     unsigned long long number = 0;
-    DIVVY_CHECK_OK(ask(function, arguments..., &number));
+    DIVVY_RETURN_IF_ERROR(ask(function, arguments..., &number));
     return number;
   }
 
@@ -452,7 +455,7 @@ class RealLibrary : public Library {
     nvmlFieldValue_t reading{};
     reading.fieldId = id;
     reading.scopeId = scope;
-    DIVVY_CHECK_OK(ask(nvml_.nvmlDeviceGetFieldValues, handle(device), 1, &reading));
+    DIVVY_RETURN_IF_ERROR(ask(nvml_.nvmlDeviceGetFieldValues, handle(device), 1, &reading));
     if (reading.nvmlReturn != NVML_SUCCESS) return err(to_error(reading.nvmlReturn));
     switch (reading.valueType) {
       case NVML_VALUE_TYPE_UNSIGNED_INT:

@@ -37,7 +37,7 @@ std::uint32_t number_of(std::unordered_map<std::string, std::uint32_t>& names,
 Cluster::Cluster() : log_(kLogSize) {}
 
 Result<NodeId> Cluster::add(NodeSpec spec) {
-  DIVVY_CHECK_OK(check(spec));
+  DIVVY_RETURN_IF_ERROR(check(spec));
   const auto id = static_cast<std::uint32_t>(specs_.size());
   if (names_.contains(spec.name)) {
     return err(ErrorCode::kAlreadyExists, "there is a node {} already",

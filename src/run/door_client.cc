@@ -79,7 +79,7 @@ Result<DoorVisit::Heard> DoorVisit::started(const DoorRequest& request,
 }
 
 Status DoorVisit::exec(const ExecRequest& request, const std::vector<int>& streams) {
-  DIVVY_CHECK_OK(started(request, streams));
+  DIVVY_RETURN_IF_ERROR(started(request, streams));
   return {};
 }
 
@@ -91,7 +91,7 @@ Result<UniqueFd> DoorVisit::exec_in_terminal(ExecRequest request, TerminalSize s
 }
 
 Status DoorVisit::copy(const CopyRequest& request, const std::vector<int>& streams) {
-  DIVVY_CHECK_OK(started(request, streams));
+  DIVVY_RETURN_IF_ERROR(started(request, streams));
   return {};
 }
 
@@ -111,7 +111,7 @@ Status DoorVisit::close_input() {
 }
 
 Status DoorVisit::signal(int number) {
-  DIVVY_CHECK_OK(ask(SignalRequest{number}));
+  DIVVY_RETURN_IF_ERROR(ask(SignalRequest{number}));
   return {};
 }
 

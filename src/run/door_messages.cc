@@ -86,7 +86,7 @@ Result<DoorRequest> read_request(const json::object& body) {
   Request request;
   JsonFields fields(body);
   read(fields, request);
-  DIVVY_CHECK_OK(fields.status());
+  DIVVY_RETURN_IF_ERROR(fields.status());
   return DoorRequest(std::move(request));
 }
 
@@ -164,7 +164,7 @@ Result<DoorAnswer> parse_door_answer(std::string_view text) {
   } else {
     fields.refuse("answer", "is of a kind that this version does not know");
   }
-  DIVVY_CHECK_OK(fields.status());
+  DIVVY_RETURN_IF_ERROR(fields.status());
   return answer;
 }
 

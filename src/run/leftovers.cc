@@ -117,7 +117,7 @@ Result<Ending> end_lost_member(const MemberFolder& folder, const std::vector<std
   // Where its files are damaged it is still found by its name.
   const Watch watch = folder.watch().value_or(Watch{});
   const Cgroup group = Cgroup::adopt(watch.groups);
-  DIVVY_CHECK_OK(kill_processes(group, unique_name(folder)));
+  DIVVY_RETURN_IF_ERROR(kill_processes(group, unique_name(folder)));
   const auto orders = folder.orders();
   if (orders) {
     const auto remove = make_program(*orders, folder)->remove();
@@ -152,7 +152,7 @@ Result<Ending> end_lost_member(const MemberFolder& folder, const std::vector<std
   } else {
     ending.end.reason = "the process that looked after it was killed";
   }
-  DIVVY_CHECK_OK(folder.write(ending));
+  DIVVY_RETURN_IF_ERROR(folder.write(ending));
   return ending;
 }
 

@@ -178,7 +178,7 @@ Status MachineRuntime::start(const MemberStart& member) {
     const MemberReport now = report(folder);
     // It may have come later than we waited; then it is there all the same.
     if (!started && now.phase == MemberPhase::kLost) {
-      DIVVY_CHECK_OK(folder.remove());
+      DIVVY_RETURN_IF_ERROR(folder.remove());
       return started;
     }
     watch(now, folder);

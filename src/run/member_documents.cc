@@ -210,7 +210,7 @@ Result<Orders> parse_orders(std::string_view text) {
     fields.adopt(inner.status());
   }
   fields.take("controlGroups", orders.control_groups);
-  DIVVY_CHECK_OK(with_context(fields.status(), "orders"));
+  DIVVY_RETURN_IF_ERROR(with_context(fields.status(), "orders"));
   return orders;
 }
 
@@ -238,7 +238,7 @@ Result<Watch> parse_watch(std::string_view text) {
   fields.take("pid", watch.pid);
   fields.take("groups", watch.groups);
   fields.take("without", watch.without);
-  DIVVY_CHECK_OK(with_context(fields.status(), "watch"));
+  DIVVY_RETURN_IF_ERROR(with_context(fields.status(), "watch"));
   return watch;
 }
 
@@ -271,7 +271,7 @@ Result<Ending> parse_ending(std::string_view text) {
   fields.take("ramPeakBytes", ram);
   // A success is said, never assumed.
   if (!at || !code) fields.refuse("exitCode", "or atNs is missing");
-  DIVVY_CHECK_OK(with_context(fields.status(), "exit"));
+  DIVVY_RETURN_IF_ERROR(with_context(fields.status(), "exit"));
   ending.end.at = WallTime(Duration(*at));
   ending.end.exit_code = *code;
   if (cpu && *cpu >= 0) ending.end.use.cpu = Duration(*cpu);

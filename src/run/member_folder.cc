@@ -38,7 +38,7 @@ Result<MemberFolder> MemberFolder::create(const fs::path& members, const MemberK
   }
   ::chmod(path.c_str(), 0711);  // Whatever the umask
   DIVVY_TRY(folder, open(members, key));
-  DIVVY_CHECK_OK(folder.make_lock());
+  DIVVY_RETURN_IF_ERROR(folder.make_lock());
   return folder;
 }
 
@@ -80,7 +80,7 @@ Status MemberFolder::reserve_ending() const {
 }
 
 Status MemberFolder::write(const Ending& ending) const {
-  DIVVY_CHECK_OK(sys::write_durably(fd(), kExit, to_document(ending)));
+  DIVVY_RETURN_IF_ERROR(sys::write_durably(fd(), kExit, to_document(ending)));
   // The folder itself may be as new as the file.
   const UniqueFd above(::openat(fd(), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!above || ::fsync(above.get()) != 0) {
@@ -119,7 +119,7 @@ Result<UniqueFd> MemberFolder::lock(int operation) const {
 
 Result<UniqueFd> MemberFolder::try_lock() const {
   // Whoever made the folder may have been killed before it made the lock.
-  DIVVY_CHECK_OK(make_lock());
+  DIVVY_RETURN_IF_ERROR(make_lock());
   return lock(LOCK_EX | LOCK_NB);
 }
 Result<UniqueFd> MemberFolder::lock() const { return lock(LOCK_EX); }

@@ -139,7 +139,8 @@ class PodmanProgram final : public MemberProgram {
 
   Result<ChildPlan> start() const override {
     MemberStart member = member_;
-    if (podman_.user != PodmanUser::kDaemon && member.uid != 0) DIVVY_CHECK_OK(check_ulimits());
+    if (podman_.user != PodmanUser::kDaemon && member.uid != 0)
+      DIVVY_RETURN_IF_ERROR(check_ulimits());
     if (podman_.user == PodmanUser::kRoot && member.uid != 0) {
       DIVVY_TRY(staged, stage_mounts(folder_, as_user(), member.container->mounts));
       member.container->mounts = std::move(staged);
@@ -153,7 +154,7 @@ class PodmanProgram final : public MemberProgram {
       kept = std::make_shared<const UniqueFd>(std::move(file));
       path = fmt::format("/proc/self/fd/{}", kKeptDescriptor);
     } else {
-      DIVVY_CHECK_OK(sys::write_whole(folder_.fd(), kVariablesFile, variables.file));
+      DIVVY_RETURN_IF_ERROR(sys::write_whole(folder_.fd(), kVariablesFile, variables.file));
     }
     DIVVY_TRY(words, podman_run(podman_, member, variables, path));
     ChildPlan plan = as_podman(std::move(words));

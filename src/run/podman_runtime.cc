@@ -191,7 +191,7 @@ Result<Words> podman_run(const PodmanMember& podman, const MemberStart& member,
   if (podman.user != PodmanUser::kMember) add_group_limits(member.limits, words);
   add_other_limits(member.limits, words);
   add_network(podman, container, words);
-  DIVVY_CHECK_OK(add_mounts(container, words));
+  DIVVY_RETURN_IF_ERROR(add_mounts(container, words));
   for (const std::string& device : member.cdi_devices) add(words, {"--device", device});
   if (!member.working_directory.empty()) add(words, {"--workdir", member.working_directory});
   if (!variables.file.empty()) add(words, {"--env-file", variables_path});

@@ -177,23 +177,23 @@ bool has_file(const MachineUser& user, const std::string& path) {
 
 Result<sys::NamespaceUser> rootless_user(const MachineUser& user, const PodmanSettings& settings,
                                          const MachineFiles& files) {
-  DIVVY_CHECK_OK(check_podman(settings, files));
-  DIVVY_CHECK_OK(check_kernel(files));
+  DIVVY_RETURN_IF_ERROR(check_podman(settings, files));
+  DIVVY_RETURN_IF_ERROR(check_kernel(files));
   sys::NamespaceUser found;
   found.uid = user.uid;
   found.gid = user.gid;
   found.groups = user.groups;
   found.uids = sys::read_subordinate_ids(files.subuid, user.account.name, user.uid);
   found.gids = sys::read_subordinate_ids(files.subgid, user.account.name, user.uid);
-  DIVVY_CHECK_OK(check_ranges(user, found, files));
-  if (settings.storage.empty()) DIVVY_CHECK_OK(check_home(user));
+  DIVVY_RETURN_IF_ERROR(check_ranges(user, found, files));
+  if (settings.storage.empty()) DIVVY_RETURN_IF_ERROR(check_home(user));
   return found;
 }
 
 Result<RootlessPodman> rootless_podman(const MachineUser& user, const PodmanSettings& settings,
                                        const MachineFiles& files) {
-  DIVVY_CHECK_OK(make_users_folder(settings.run_folder, user));
-  if (!settings.storage.empty()) DIVVY_CHECK_OK(make_users_folder(settings.storage, user));
+  DIVVY_RETURN_IF_ERROR(make_users_folder(settings.run_folder, user));
+  if (!settings.storage.empty()) DIVVY_RETURN_IF_ERROR(make_users_folder(settings.storage, user));
   const std::string runtime = fmt::format("{}/{}", settings.run_folder, user.uid);
   const std::string storage = storage_of(user, settings);
   RootlessPodman podman;
@@ -226,7 +226,7 @@ Result<RootlessPodman> rootless_podman(const MachineUser& user, const PodmanSett
 Status check_container(const MachineUser& user, const model::ContainerSpec& container,
                        const PodmanSettings& settings, const DaemonRights& daemon,
                        const MachineFiles& files) {
-  DIVVY_CHECK_OK(check_podman(settings, files));
+  DIVVY_RETURN_IF_ERROR(check_podman(settings, files));
   const bool of_root = daemon.uid == 0 && (user.uid == 0 || !settings.per_user);
   if (of_root && !daemon.keeps_privileges) {
     return err(ErrorCode::kFailedPrecondition,
@@ -236,7 +236,7 @@ Status check_container(const MachineUser& user, const model::ContainerSpec& cont
                user.account.name, user.uid == 0 ? "submit as another user, or " : "");
   }
   if (of_root || daemon.uid != 0) return {};
-  DIVVY_CHECK_OK(rootless_user(user, settings, files));
+  DIVVY_RETURN_IF_ERROR(rootless_user(user, settings, files));
   if (!container.ports.empty() && !is_program("slirp4netns", files) &&
       !is_program("pasta", files)) {
     return err(ErrorCode::kFailedPrecondition,

@@ -43,7 +43,7 @@ Result<std::vector<model::Mount>> stage_mounts(const MemberFolder& folder, const
                                                const std::vector<model::Mount>& mounts) {
   if (mounts.empty()) return mounts;
   // First: a descriptor can be mounted only in the namespace that it was opened in.
-  DIVVY_CHECK_OK(enter_own_namespace());
+  DIVVY_RETURN_IF_ERROR(enter_own_namespace());
   if (::mkdirat(folder.fd(), kPlaces, 0700) != 0) return err(failed(kPlaces));
   const UniqueFd places(
       ::openat(folder.fd(), kPlaces, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -58,7 +58,7 @@ Result<std::vector<model::Mount>> stage_mounts(const MemberFolder& folder, const
     struct stat status{};
     if (::fstat(source->get(), &status) != 0) return err(failed(staged[i].source));
     const std::string name = fmt::to_string(i);
-    DIVVY_CHECK_OK(make_place(places.get(), name, S_ISDIR(status.st_mode)));
+    DIVVY_RETURN_IF_ERROR(make_place(places.get(), name, S_ISDIR(status.st_mode)));
     const std::string from = fmt::format("/proc/self/fd/{}", source->get());
     const std::string place = (folder.path() / kPlaces / name).string();
     if (::mount(from.c_str(), place.c_str(), nullptr, MS_BIND | MS_REC, nullptr) != 0) {

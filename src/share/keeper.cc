@@ -182,7 +182,7 @@ void open_all_gates(wire::ControlPage& page) {
 
 Result<Keeper> Keeper::create() {
   Keeper keeper;
-  DIVVY_CHECK_OK(keeper.start());
+  DIVVY_RETURN_IF_ERROR(keeper.start());
   return keeper;
 }
 
@@ -247,7 +247,7 @@ Status Keeper::add(std::uint64_t key, int fd) {
   }
   // It is gone; the next one inherits the other pages and can be given this one.
   forget_process();
-  DIVVY_CHECK_OK(start());
+  DIVVY_RETURN_IF_ERROR(start());
   if (send_order(socket_.get(), message, fd) && ::recv(socket_.get(), &answer, 1, 0) == 1 &&
       answer == 1) {
     return {};

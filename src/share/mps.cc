@@ -72,7 +72,7 @@ Result<MpsEndpoint> Mps::acquire(const model::GpuUuid& gpu) {
   {
     const std::lock_guard lock(server->mutex);
     const bool was_running = server->control.running();
-    DIVVY_CHECK_OK(server->control.start());
+    DIVVY_RETURN_IF_ERROR(server->control.start());
     server->wanted = true;
     if (!was_running) log_info("MPS started", {{"gpu", gpu}});
   }

@@ -140,7 +140,7 @@ Status MpsControl::start() {
   DIVVY_TRY(program, find_program(options_.program));
   if (take_over() && tell(program, "get_server_list\n", kAnswerTimeout)) return {};
   if (process_) stop();
-  DIVVY_CHECK_OK(launch(program));
+  DIVVY_RETURN_IF_ERROR(launch(program));
   if (Status answers = wait_until_it_answers(program); !answers) {
     stop();
     return answers;

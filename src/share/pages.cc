@@ -64,7 +64,7 @@ Status check_foreign(int fd, std::size_t bytes) {
 template <typename Page>
 Result<MappedPage<Page>> map_foreign(UniqueFd fd, std::size_t bytes, std::uint32_t magic,
                                      int protection) {
-  DIVVY_CHECK_OK(check_foreign(fd.get(), bytes));
+  DIVVY_RETURN_IF_ERROR(check_foreign(fd.get(), bytes));
   DIVVY_TRY(address, map(fd.get(), bytes, protection));
   MappedPage<Page> page(std::move(fd), static_cast<Page*>(address), bytes);
   if (page->magic != magic || page->version != wire::kPagesVersion) {
@@ -82,7 +82,7 @@ Result<ControlMapping> create_control_page(const std::function<void(int fd)>& be
   page->magic = wire::kControlMagic;
   page->version = wire::kPagesVersion;
   if (before_seal) before_seal(page.fd());
-  DIVVY_CHECK_OK(seal(page.fd(), F_SEAL_FUTURE_WRITE | kNeverResized));
+  DIVVY_RETURN_IF_ERROR(seal(page.fd(), F_SEAL_FUTURE_WRITE | kNeverResized));
   return page;
 }
 
@@ -92,7 +92,7 @@ Result<AccountMapping> create_account_page() {
   AccountMapping page(std::move(fd), static_cast<wire::AccountPage*>(address), wire::kAccountBytes);
   page->magic = wire::kAccountMagic;
   page->version = wire::kPagesVersion;
-  DIVVY_CHECK_OK(seal(page.fd(), kNeverResized));
+  DIVVY_RETURN_IF_ERROR(seal(page.fd(), kNeverResized));
   return page;
 }
 

@@ -58,8 +58,8 @@ Result<UniqueFd> Registrar::Impl::listen_at(const ledger::TenantRecord& record) 
   const std::filesystem::path path = socket_path(record);
   if (ledger::has_root(record)) return sys::listen_for_packets(path, record.uid, record.gid, 0600);
   const bool any_user = admits_any_user(record);
-  DIVVY_CHECK_OK(make_folder(path.parent_path().parent_path(), any_user ? 0700 : 0711));
-  DIVVY_CHECK_OK(make_folder(path.parent_path(), 0755));
+  DIVVY_RETURN_IF_ERROR(make_folder(path.parent_path().parent_path(), any_user ? 0700 : 0711));
+  DIVVY_RETURN_IF_ERROR(make_folder(path.parent_path(), 0755));
   return sys::listen_for_packets(path, record.uid, record.gid, any_user ? 0666 : 0600);
 }
 
@@ -236,7 +236,7 @@ Status Registrar::Impl::admit(LiveTenant& tenant, const std::shared_ptr<Connecti
   const bool returns = hello.generation != 0;
   LiveProcess* before = nullptr;
   if (returns) {
-    DIVVY_CHECK_OK(recognise_account(tenant, std::move(fds[1])));
+    DIVVY_RETURN_IF_ERROR(recognise_account(tenant, std::move(fds[1])));
     const Seat seat{hello.slot, hello.generation};
     before = tenant.find_seat(seat);
     if (before == nullptr || before->pid != pid) {

@@ -25,14 +25,15 @@ class CsvParser {
   }
 
   Status take(std::string_view piece) {
-    for (const char c : piece) DIVVY_CHECK_OK(take(c));
+    for (const char c : piece) DIVVY_RETURN_IF_ERROR(take(c));
     return {};
   }
 
   Result<CsvTable> finish() {
     if (state_ == State::kQuoted)
       return wrong(row_line_, "a field opens with a quote that is never closed; close it");
-    if (state_ != State::kStart || !fields_.empty() || skipped_cr_) DIVVY_CHECK_OK(end_row());
+    if (state_ != State::kStart || !fields_.empty() || skipped_cr_)
+      DIVVY_RETURN_IF_ERROR(end_row());
     if (table_.columns_.empty())
       return wrong(1, "there is no line that names the columns; is the file empty?");
     return std::move(table_);
@@ -109,7 +110,7 @@ class CsvParser {
   }
 
   Status end_line() {
-    if (state_ != State::kStart || !fields_.empty()) DIVVY_CHECK_OK(end_row());
+    if (state_ != State::kStart || !fields_.empty()) DIVVY_RETURN_IF_ERROR(end_row());
     next_line();
     row_line_ = line_;
     return {};
@@ -170,7 +171,7 @@ class CsvParser {
 
 Result<CsvTable> CsvTable::read(const std::string& path, const TextLimits& limits) {
   CsvParser parser(path, limits);
-  DIVVY_CHECK_OK(
+  DIVVY_RETURN_IF_ERROR(
       read_text(path, limits, [&](std::string_view piece) { return parser.take(piece); }));
   return parser.finish();
 }
@@ -178,7 +179,7 @@ Result<CsvTable> CsvTable::read(const std::string& path, const TextLimits& limit
 Result<CsvTable> CsvTable::parse(std::string_view text, std::string name,
                                  const TextLimits& limits) {
   CsvParser parser(std::move(name), limits);
-  DIVVY_CHECK_OK(parser.take(text));
+  DIVVY_RETURN_IF_ERROR(parser.take(text));
   return parser.finish();
 }
 

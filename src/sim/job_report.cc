@@ -138,7 +138,7 @@ std::string to_table(std::span<const JobSummary> summaries, const ClusterShape& 
 Result<std::string> run_jobs(const JobsOptions& options) {
   if (options.policies.empty())
     return err(ErrorCode::kInvalidArgument, "no policy is named; name one with --policy");
-  DIVVY_CHECK_OK(check_shape(options.cluster));
+  DIVVY_RETURN_IF_ERROR(check_shape(options.cluster));
   // Before the trace is read, so that a misspelt name is answered at once.
   std::vector<std::unique_ptr<place::JobOrder>> orders;
   for (const auto& name : options.policies) {

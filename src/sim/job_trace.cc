@@ -97,7 +97,7 @@ Status check_shape(const ClusterShape& shape) {
 }
 
 Result<JobTrace> parse_job_trace(const CsvTable& table, const ClusterShape& cluster) {
-  DIVVY_CHECK_OK(check_shape(cluster));
+  DIVVY_RETURN_IF_ERROR(check_shape(cluster));
   DIVVY_TRY(columns, find_columns(table));
   JobTrace trace;
   trace.name = table.name();
@@ -122,7 +122,7 @@ Result<JobTrace> parse_job_trace(const CsvTable& table, const ClusterShape& clus
 }
 
 Result<JobTrace> read_job_trace(const std::string& path, const ClusterShape& cluster) {
-  DIVVY_CHECK_OK(check_shape(cluster));
+  DIVVY_RETURN_IF_ERROR(check_shape(cluster));
   DIVVY_TRY(table, CsvTable::read(path));
   return parse_job_trace(table, cluster);
 }

@@ -66,7 +66,7 @@ Result<std::unique_ptr<place::Cluster>> make_cluster(const std::vector<place::No
   std::iota(order.begin(), order.end(), 0U);
   place::Lots(seed).shuffle(std::span(order));
   auto cluster = std::make_unique<place::Cluster>();
-  for (const std::uint32_t i : order) DIVVY_CHECK_OK(cluster->add(nodes[i]));
+  for (const std::uint32_t i : order) DIVVY_RETURN_IF_ERROR(cluster->add(nodes[i]));
   return cluster;
 }
 

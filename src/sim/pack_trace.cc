@@ -56,14 +56,14 @@ class SequenceReader {
                                  describe_bytes(limits_.line_bytes)));
       }
       if (end == std::string_view::npos) return {};
-      DIVVY_CHECK_OK(end_line());
+      DIVVY_RETURN_IF_ERROR(end_line());
       piece.remove_prefix(end + 1);
     }
     return {};
   }
 
   Result<PackSequence> finish() {
-    DIVVY_CHECK_OK(end_line());
+    DIVVY_RETURN_IF_ERROR(end_line());
     if (sequence_.arrivals.empty()) {
       return err(ErrorCode::kInvalidArgument, "{}: no pod arrives; write one on each line",
                  escape_for_terminal(sequence_.name));
@@ -212,7 +212,7 @@ Result<std::uint32_t> PodIndex::find(std::string_view text) const {
 Result<PackSequence> read_sequence(const std::string& path, const PodIndex& pods,
                                    const TextLimits& limits) {
   SequenceReader reader(path, pods, limits);
-  DIVVY_CHECK_OK(
+  DIVVY_RETURN_IF_ERROR(
       read_text(path, limits, [&](std::string_view piece) { return reader.take(piece); }));
   return reader.finish();
 }
@@ -220,7 +220,7 @@ Result<PackSequence> read_sequence(const std::string& path, const PodIndex& pods
 Result<PackSequence> parse_sequence(std::string_view text, std::string name, const PodIndex& pods,
                                     const TextLimits& limits) {
   SequenceReader reader(std::move(name), pods, limits);
-  DIVVY_CHECK_OK(reader.take(text));
+  DIVVY_RETURN_IF_ERROR(reader.take(text));
   return reader.finish();
 }
 

@@ -161,7 +161,7 @@ class Bench {
   // A start with a full record, whatever the size of the cluster that is measured otherwise.
   Result<PlaceBenchRow> load_many() {
     specs_ = cluster_of(options_.nodes.empty() ? our_nodes() : options_.nodes, 0, kLoadedNodes);
-    DIVVY_CHECK_OK(build(cluster_));
+    DIVVY_RETURN_IF_ERROR(build(cluster_));
     std::vector<place::Spot> spots;
     for (std::uint32_t i = 0; i < cluster_.size(); ++i) {
       const place::NodeId node(i);
@@ -184,7 +184,7 @@ class Bench {
   }
 
   Status run(std::vector<PlaceBenchRow>& rows) {
-    DIVVY_CHECK_OK(build(cluster_));
+    DIVVY_RETURN_IF_ERROR(build(cluster_));
     DIVVY_TRY(policy, place::make_policy(options_.policy, kSeed));
     Placer placer(cluster_, std::move(policy));
     prepare(placer);
@@ -376,7 +376,7 @@ Result<std::vector<PlaceBenchRow>> bench_place(
       return err(ErrorCode::kOutOfRange, "a cluster of {} GPUs cannot be measured", gpus);
     }
     Bench bench(options, gpus, told);
-    DIVVY_CHECK_OK(bench.run(rows));
+    DIVVY_RETURN_IF_ERROR(bench.run(rows));
   }
   Bench bench(options, 0, told);
   DIVVY_TRY(loaded, bench.load_many());

@@ -84,7 +84,7 @@ class Parser {
 
   template <typename What>
   Status add(const ScenarioLine& line, What what) {
-    DIVVY_CHECK_OK(line.finish());
+    DIVVY_RETURN_IF_ERROR(line.finish());
     if (scenario_.steps.size() == kMostSteps) {
       return line.wrong("there are more than {} events; cut the scenario into parts", kMostSteps);
     }
@@ -137,7 +137,7 @@ Status Parser::read(ScenarioLine& line, const std::string& first) {
 }
 
 Status Parser::check_settings(const ScenarioLine& line) const {
-  DIVVY_CHECK_OK(line.finish());
+  DIVVY_RETURN_IF_ERROR(line.finish());
   const auto checked = jobs::check(scenario_.settings);
   if (!checked) return line.wrong(checked.error());
   return {};
@@ -229,7 +229,7 @@ Status Parser::read_nodes(ScenarioLine& line, bool several) {
     DIVVY_TRY(numbers, parse_groups(line, *text, spec.devices.size()));
     for (std::size_t i = 0; i < numbers.size(); ++i) spec.devices[i].*member = numbers[i];
   }
-  DIVVY_CHECK_OK(line.finish());
+  DIVVY_RETURN_IF_ERROR(line.finish());
   for (std::int64_t i = 0; i < count; ++i) {
     spec.name = several ? fmt::format("{}-{}", name, i) : name;
     if (const auto checked = place::check(spec); !checked) return line.wrong(checked.error());
@@ -258,7 +258,7 @@ Result<std::string> Parser::node_name(ScenarioLine& line) {
 
 Result<std::string> Parser::job_name(ScenarioLine& line) {
   DIVVY_TRY(name, line.word("the name of a job"));
-  DIVVY_CHECK_OK(job_number(line, name));
+  DIVVY_RETURN_IF_ERROR(job_number(line, name));
   return name;
 }
 
@@ -375,13 +375,13 @@ Result<Scenario> Parser::finish() && {
 
 Result<Scenario> parse_scenario(std::string_view text, std::string file) {
   Parser parser(std::move(file));
-  for (const std::string_view line : split(text, '\n')) DIVVY_CHECK_OK(parser.take(line));
+  for (const std::string_view line : split(text, '\n')) DIVVY_RETURN_IF_ERROR(parser.take(line));
   return std::move(parser).finish();
 }
 
 Result<Scenario> read_scenario(const std::string& path) {
   std::string text;
-  DIVVY_CHECK_OK(read_text(path, kLimits, [&](std::string_view piece) -> Status {
+  DIVVY_RETURN_IF_ERROR(read_text(path, kLimits, [&](std::string_view piece) -> Status {
     text += piece;
     return {};
   }));

@@ -105,7 +105,7 @@ Result<Expect> read_of_job(ScenarioLine& line, const ScenarioNames& names, Expec
     return expect;
   };
   if (verb == "on") {
-    DIVVY_CHECK_OK(read_on(line, names, expect));
+    DIVVY_RETURN_IF_ERROR(read_on(line, names, expect));
     return expect;
   }
   if (verb == "members" || verb == "starts") {

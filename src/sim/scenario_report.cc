@@ -130,7 +130,7 @@ std::string to_json(const ScenarioReport& report) {
 
 Result<ClusterAnswer> run_cluster(const ClusterOptions& options) {
   // Before the file is read, so that a misspelt name is answered at once.
-  if (options.policy) DIVVY_CHECK_OK(place::make_policy(*options.policy));
+  if (options.policy) DIVVY_RETURN_IF_ERROR(place::make_policy(*options.policy));
   DIVVY_TRY(scenario, read_scenario(options.scenario));
   DIVVY_TRY(report, run_scenario(scenario, options.policy));
   return ClusterAnswer{options.json ? to_json(report) : to_table(report), report.failed() == 0};

@@ -23,7 +23,7 @@ class Play {
       expectations.push_back({step.line, expect->source, checked.passed, std::move(checked.found)});
       return {};
     }
-    DIVVY_CHECK_OK(std::visit([this](const auto& what) { return happen(what); }, step.what));
+    DIVVY_RETURN_IF_ERROR(std::visit([this](const auto& what) { return happen(what); }, step.what));
     if (const auto settled = world_.settle(); !settled) return wrong(settled.error());
     return {};
   }
@@ -180,8 +180,8 @@ Result<ScenarioReport> run_scenario(const Scenario& scenario,
                                     const std::optional<std::string>& policy) {
   DIVVY_TRY(world, ScenarioWorld::create(scenario, policy.value_or(scenario.settings.policy)));
   Play play(scenario, *world);
-  for (const Step& step : scenario.steps) DIVVY_CHECK_OK(play.step(step));
-  DIVVY_CHECK_OK(play.finish());
+  for (const Step& step : scenario.steps) DIVVY_RETURN_IF_ERROR(play.step(step));
+  DIVVY_RETURN_IF_ERROR(play.finish());
   ScenarioReport report;
   report.file = scenario.file;
   report.policy = policy.value_or(scenario.settings.policy);

@@ -157,9 +157,9 @@ Result<Submit> read_submit(ScenarioLine& line, const std::string& name, const Su
     if (!job_class) return line.wrong(job_class.error());
     spec.job_class = *job_class;
   }
-  DIVVY_CHECK_OK(read_times(line, submit));
-  DIVVY_CHECK_OK(read_relations(line, submit, names));
-  DIVVY_CHECK_OK(line.finish());
+  DIVVY_RETURN_IF_ERROR(read_times(line, submit));
+  DIVVY_RETURN_IF_ERROR(read_relations(line, submit, names));
+  DIVVY_RETURN_IF_ERROR(line.finish());
   DIVVY_TRY(request, request_of(line, std::move(parts)));
   spec.request = std::move(request);
   if (const auto checked = place::check(place::request_of(spec)); !checked) {

@@ -165,7 +165,7 @@ Status ScenarioWorld::pass_to(place::Instant time) {
     }
     advance(std::max(now, *next));
     end_due();
-    DIVVY_CHECK_OK(settle());
+    DIVVY_RETURN_IF_ERROR(settle());
   }
   if (time != place::kNever) advance(time);
   return {};
@@ -190,7 +190,7 @@ void ScenarioWorld::end_due() {
 // --- What happens to jobs ---
 
 Status ScenarioWorld::submit(const Submit& submit) {
-  DIVVY_CHECK_OK(queue_->check(submit.spec, submit.owner));
+  DIVVY_RETURN_IF_ERROR(queue_->check(submit.spec, submit.owner));
   ScenarioJob job;
   job.name = submit.spec.name;
   job.lasts = submit.lasts;
@@ -224,7 +224,7 @@ void ScenarioWorld::fail_one_member(std::size_t index) {
 Status ScenarioWorld::move(const jobs::Move& move) {
   const std::size_t index = move.job.value() - 1;
   const std::string from = describe({&job(index).members[move.to.rank], 1});
-  DIVVY_CHECK_OK(queue_->member_moved(move, wall()));
+  DIVVY_RETURN_IF_ERROR(queue_->member_moved(move, wall()));
   jobs[index].moved = true;
   jobs[index].heard = job(index).history.size();
   say(jobs[index].name, "moves", fmt::format("from {} to {}", from, describe({&move.to, 1})));

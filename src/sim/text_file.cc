@@ -111,7 +111,7 @@ Status read_text(const std::string& path, const TextLimits& limits,
                  "{}:{}: a NUL byte, so this is binary data and no text; name a text file, plain "
                  "or compressed with gzip",
                  escape_for_terminal(path), *where);
-    DIVVY_CHECK_OK(take(piece));
+    DIVVY_RETURN_IF_ERROR(take(piece));
   }
 }
 

@@ -152,11 +152,11 @@ Result<Connection> Connection::open(const std::filesystem::path& file, Mode mode
     Connection connection(
         std::make_unique<Impl>(file, SQLite::OPEN_READWRITE | SQLite::OPEN_NOFOLLOW));
     // FULL: a commit returns when it is on the disk. Temporary tables never touch the folder.
-    DIVVY_CHECK_OK(connection.execute(
+    DIVVY_RETURN_IF_ERROR(connection.execute(
         "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY;"
         "PRAGMA wal_autocheckpoint = 2000; PRAGMA journal_size_limit = 67108864;"
         "PRAGMA trusted_schema = OFF;"));
-    if (mode == Mode::kRead) DIVVY_CHECK_OK(connection.execute("PRAGMA query_only = ON;"));
+    if (mode == Mode::kRead) DIVVY_RETURN_IF_ERROR(connection.execute("PRAGMA query_only = ON;"));
     return connection;
   } catch (const SQLite::Exception& exception) {
     return err(to_error(exception, file));

@@ -113,7 +113,7 @@ class Scratch {
 };
 
 Status write_copy(Connection& from, const fs::path& to) {
-  DIVVY_CHECK_OK(prepare_file(to));
+  DIVVY_RETURN_IF_ERROR(prepare_file(to));
   DIVVY_TRY(copy, Connection::open(to, Connection::Mode::kWrite));
   return copy.copy_from(from);
 }
@@ -121,7 +121,7 @@ Status write_copy(Connection& from, const fs::path& to) {
 Status copy_bytes(const fs::path& from, const fs::path& to) {
   const File source(from, O_RDONLY);
   if (source.fd() < 0) return err(file_error(from, "cannot be read"));
-  DIVVY_CHECK_OK(prepare_file(to));
+  DIVVY_RETURN_IF_ERROR(prepare_file(to));
   std::error_code code;
   // Over a file that exists, whose mode stays.
   fs::copy_file(from, to, fs::copy_options::overwrite_existing, code);
@@ -135,12 +135,12 @@ Status copy_bytes(const fs::path& from, const fs::path& to) {
 }  // namespace
 
 Result<std::unique_ptr<Database>> Database::open(const fs::path& file) {
-  DIVVY_CHECK_OK(prepare_file(file));
+  DIVVY_RETURN_IF_ERROR(prepare_file(file));
   DIVVY_TRY(connection, Connection::open(file, Connection::Mode::kWrite));
-  DIVVY_CHECK_OK(check_schema(connection));
-  DIVVY_CHECK_OK(check_pages(connection));
-  DIVVY_CHECK_OK(use_wal(connection));
-  DIVVY_CHECK_OK(migrate(connection));
+  DIVVY_RETURN_IF_ERROR(check_schema(connection));
+  DIVVY_RETURN_IF_ERROR(check_pages(connection));
+  DIVVY_RETURN_IF_ERROR(use_wal(connection));
+  DIVVY_RETURN_IF_ERROR(migrate(connection));
   return std::unique_ptr<Database>(new Database(file, std::move(connection)));
 }
 
@@ -157,7 +157,7 @@ Result<Connection> Database::begin_reading() {
     DIVVY_TRY(opened, Connection::open(file_, Connection::Mode::kRead));
     connection.emplace(std::move(opened));
   }
-  DIVVY_CHECK_OK(connection->execute("BEGIN"));
+  DIVVY_RETURN_IF_ERROR(connection->execute("BEGIN"));
   return *std::move(connection);
 }
 
@@ -169,10 +169,10 @@ void Database::end_reading(Connection connection) {
 
 Status Database::backup(const fs::path& to) {
   // In a folder of others a link could stand where the copy is written.
-  DIVVY_CHECK_OK(with_context(check_trusted_folder(to.parent_path()), "the backup failed"));
+  DIVVY_RETURN_IF_ERROR(with_context(check_trusted_folder(to.parent_path()), "the backup failed"));
   const Scratch scratch(to.string() + ".partial");
   DIVVY_TRY(connection, Connection::open(file_, Connection::Mode::kRead));
-  DIVVY_CHECK_OK(with_context(write_copy(connection, scratch.path()), "the backup failed"));
+  DIVVY_RETURN_IF_ERROR(with_context(write_copy(connection, scratch.path()), "the backup failed"));
   {
     const File copy(scratch.path(), O_RDONLY);
     if (copy.fd() < 0 || ::fsync(copy.fd()) != 0) {
@@ -195,14 +195,14 @@ Status Database::restore(const fs::path& from) {
   // A copy of our own is brought to the newest schema: the backup stays as it was, for the next
   // time.
   const Scratch scratch(file_.string() + ".restore");
-  DIVVY_CHECK_OK(copy_bytes(from, scratch.path()));
+  DIVVY_RETURN_IF_ERROR(copy_bytes(from, scratch.path()));
   DIVVY_TRY(source, Connection::open(scratch.path(), Connection::Mode::kWrite));
   DIVVY_TRY(schema, with_context(check_schema(source), "the backup cannot be restored"));
   if (schema == 0) {
     return err(ErrorCode::kInvalidArgument, "{} is empty: no backup", from.string());
   }
-  DIVVY_CHECK_OK(with_context(check_pages(source), "the backup cannot be restored"));
-  DIVVY_CHECK_OK(migrate(source));
+  DIVVY_RETURN_IF_ERROR(with_context(check_pages(source), "the backup cannot be restored"));
+  DIVVY_RETURN_IF_ERROR(migrate(source));
   return writer_.alone([&source](Connection& live) { return live.copy_from(source); });
 }
 

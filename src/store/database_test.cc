@@ -22,7 +22,7 @@ class DatabaseTest : public TableTest {
  protected:
   void submit_one() const {
     commit([](Connection& connection) -> Status {
-      DIVVY_CHECK_OK(submit(connection, test_submission()));
+      DIVVY_RETURN_IF_ERROR(submit(connection, test_submission()));
       return {};
     });
   }

@@ -18,7 +18,7 @@ Result<std::uint64_t> EventTable::add(const EventRow& event) {
   insertion.add(event.at).add(event.kind).add(signed_job(event.job)).add(event.user);
   insertion.add(event.object).add(event.state).add(event.reason).add(event.node);
   const auto gpu = event.gpu ? std::optional<std::int64_t>(*event.gpu) : std::nullopt;
-  DIVVY_CHECK_OK(insertion.add(gpu).add(event.tenant).run());
+  DIVVY_RETURN_IF_ERROR(insertion.add(gpu).add(event.tenant).run());
   return static_cast<std::uint64_t>(connection_.last_id());
 }
 

@@ -11,7 +11,7 @@ class EventTableTest : public TableTest {
  protected:
   void add(const EventRow& event) const {
     commit([&](Connection& connection) -> Status {
-      DIVVY_CHECK_OK(EventTable(connection).add(event));
+      DIVVY_RETURN_IF_ERROR(EventTable(connection).add(event));
       return {};
     });
   }

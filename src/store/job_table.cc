@@ -88,7 +88,7 @@ Status JobTable::insert(const Job& job) {
                ? err(ErrorCode::kAlreadyExists, "there is a job {} already", job.id)
                : done;
   }
-  DIVVY_CHECK_OK(add_steps(job, 0));
+  DIVVY_RETURN_IF_ERROR(add_steps(job, 0));
   return write_members(job);
 }
 
@@ -101,11 +101,11 @@ Status JobTable::update(const Job& job) {
   update.add(job.attempt).add(job.failures).add(job.not_before).add(job.started).add(job.ended);
   // Its owner may have changed it since its submit.
   update.add(model::write_job_spec(job.spec));
-  DIVVY_CHECK_OK(update.add(signed_id(job.id)).run());
+  DIVVY_RETURN_IF_ERROR(update.add(signed_id(job.id)).run());
   if (connection_.changes() == 0) return err(ErrorCode::kNotFound, "there is no job {}", job.id);
   DIVVY_TRY(steps, connection_.prepare("SELECT count(*) FROM job_steps WHERE job = ?"));
-  DIVVY_CHECK_OK(steps.add(signed_id(job.id)).step());
-  DIVVY_CHECK_OK(add_steps(job, static_cast<std::size_t>(steps.integer(0))));
+  DIVVY_RETURN_IF_ERROR(steps.add(signed_id(job.id)).step());
+  DIVVY_RETURN_IF_ERROR(add_steps(job, static_cast<std::size_t>(steps.integer(0))));
   return write_members(job);
 }
 
@@ -114,7 +114,7 @@ Status JobTable::add_steps(const Job& job, std::size_t from) {
     const model::JobStep& step = job.history[i];
     DIVVY_TRY(insertion, connection_.prepare("INSERT INTO job_steps VALUES (?, ?, ?, ?, ?)"));
     insertion.add(signed_id(job.id)).add(i).add(step.at).add(to_string(step.state));
-    DIVVY_CHECK_OK(insertion.add(step.reason).run());
+    DIVVY_RETURN_IF_ERROR(insertion.add(step.reason).run());
   }
   return {};
 }
@@ -122,7 +122,7 @@ Status JobTable::add_steps(const Job& job, std::size_t from) {
 Status JobTable::write_members(const Job& job) {
   if (job.attempt == 0) return {};
   DIVVY_TRY(removal, connection_.prepare("DELETE FROM job_members WHERE job = ? AND attempt = ?"));
-  DIVVY_CHECK_OK(removal.add(signed_id(job.id)).add(job.attempt).run());
+  DIVVY_RETURN_IF_ERROR(removal.add(signed_id(job.id)).add(job.attempt).run());
   for (const model::JobMember& member : job.members) {
     DIVVY_TRY(insertion,
               connection_.prepare(
@@ -140,7 +140,7 @@ Status JobTable::write_members(const Job& job) {
     } else {
       for (int i = 0; i < 7; ++i) insertion.add(nullptr);
     }
-    DIVVY_CHECK_OK(insertion.run());
+    DIVVY_RETURN_IF_ERROR(insertion.run());
   }
   return {};
 }
@@ -371,7 +371,7 @@ Result<std::vector<JobId>> JobTable::prune(WallTime ended_before,
                                            const std::optional<std::string>& owner,
                                            std::uint32_t most) {
   DIVVY_TRY(gone, old_jobs(ended_before, owner, most));
-  for (const JobId id : gone) DIVVY_CHECK_OK(remove(id));
+  for (const JobId id : gone) DIVVY_RETURN_IF_ERROR(remove(id));
   std::ranges::sort(gone);
   return gone;
 }

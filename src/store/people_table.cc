@@ -38,7 +38,7 @@ constexpr std::string_view kNoHash =
 }  // namespace
 
 Status PeopleTable::add(const Person& person) {
-  DIVVY_CHECK_OK(model::check_name("user", person.name));
+  DIVVY_RETURN_IF_ERROR(model::check_name("user", person.name));
   DIVVY_TRY(insertion, connection_.prepare("INSERT INTO users (" DIVVY_PERSON_COLUMNS
                                            ") VALUES (?, ?, ?, ?, ?)"));
   insertion.add(person.name).add(to_string(person.role)).add(signed_uid(person.uid));
@@ -59,14 +59,14 @@ Status PeopleTable::change(const Person& person) {
   if (!done && done.error().code == ErrorCode::kAlreadyExists) {
     return err(ErrorCode::kAlreadyExists, "another user has the uid {}", *person.uid);
   }
-  DIVVY_CHECK_OK(done);
+  DIVVY_RETURN_IF_ERROR(done);
   if (connection_.changes() == 0) return nobody(person.name);
   return {};
 }
 
 Status PeopleTable::remove(std::string_view name) {
   DIVVY_TRY(removal, connection_.prepare("DELETE FROM users WHERE name = ?"));
-  DIVVY_CHECK_OK(removal.add(name).run());
+  DIVVY_RETURN_IF_ERROR(removal.add(name).run());
   if (connection_.changes() == 0) return nobody(name);
   return {};
 }
@@ -126,7 +126,7 @@ Result<NewToken> PeopleTable::add_token(std::string_view user, std::string_view 
   DIVVY_TRY(insertion, connection_.prepare("INSERT INTO tokens (id, user, label, hash, created, "
                                            "expires) VALUES (?, ?, ?, ?, ?, ?)"));
   insertion.add(text.id).add(user).add(label).add(hash_text(text.secret)).add(now).add(expires);
-  DIVVY_CHECK_OK(insertion.run());
+  DIVVY_RETURN_IF_ERROR(insertion.run());
   return token;
 }
 
@@ -146,7 +146,7 @@ Result<std::vector<TokenRecord>> PeopleTable::tokens(const std::optional<std::st
 Status PeopleTable::revoke_token(std::string_view id, WallTime now) {
   DIVVY_TRY(update,
             connection_.prepare("UPDATE tokens SET revoked = coalesce(revoked, ?) WHERE id = ?"));
-  DIVVY_CHECK_OK(update.add(now).add(id).run());
+  DIVVY_RETURN_IF_ERROR(update.add(now).add(id).run());
   if (connection_.changes() == 0) {
     return err(ErrorCode::kNotFound, "there is no token {}", escape_for_terminal(id.substr(0, 64)));
   }

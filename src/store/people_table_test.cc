@@ -16,7 +16,7 @@ class PeopleTableTest : public TableTest {
   void SetUp() override {
     TableTest::SetUp();
     commit([](Connection& connection) -> Status {
-      DIVVY_CHECK_OK(PeopleTable(connection).add(kAda));
+      DIVVY_RETURN_IF_ERROR(PeopleTable(connection).add(kAda));
       return PeopleTable(connection).add(kBob);
     });
   }
@@ -84,7 +84,7 @@ TEST_F(PeopleTableTest, TheSecretIsNowhereInTheDatabase) {
   const std::string secret = split_token(token.text)->secret;
   const auto stored = read([](Connection& connection) -> Result<std::string> {
     DIVVY_TRY(query, connection.prepare("SELECT id || user || label || hash FROM tokens"));
-    DIVVY_CHECK_OK(query.step());
+    DIVVY_RETURN_IF_ERROR(query.step());
     return query.text(0);
   });
   EXPECT_EQ(stored.find(secret), std::string::npos);
@@ -120,8 +120,8 @@ TEST_F(PeopleTableTest, TokensAreListedWithWhatBecameOfThem) {
   const NewToken first = add_token("bob", at_second(1000));
   const NewToken second = add_token("ada");
   commit([&](Connection& connection) -> Status {
-    DIVVY_CHECK_OK(PeopleTable(connection).token_used(first.record.id, at_second(110)));
-    DIVVY_CHECK_OK(PeopleTable(connection).revoke_token(first.record.id, at_second(120)));
+    DIVVY_RETURN_IF_ERROR(PeopleTable(connection).token_used(first.record.id, at_second(110)));
+    DIVVY_RETURN_IF_ERROR(PeopleTable(connection).revoke_token(first.record.id, at_second(120)));
     return PeopleTable(connection).revoke_token(first.record.id, at_second(130));
   });
   TokenRecord expected = first.record;
@@ -138,16 +138,16 @@ TEST_F(PeopleTableTest, TokensAreListedWithWhatBecameOfThem) {
 
 TEST_F(PeopleTableTest, NoTokenForNobodyOrForThePast) {
   EXPECT_EQ(refusal([](Connection& connection) -> Status {
-              DIVVY_CHECK_OK(PeopleTable(connection).add_token("eve", "", at_second(1), {}));
+              DIVVY_RETURN_IF_ERROR(PeopleTable(connection).add_token("eve", "", at_second(1), {}));
               return {};
             }),
             ErrorCode::kNotFound);
-  EXPECT_EQ(
-      refusal([](Connection& connection) -> Status {
-        DIVVY_CHECK_OK(PeopleTable(connection).add_token("bob", "", at_second(5), at_second(5)));
-        return {};
-      }),
-      ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refusal([](Connection& connection) -> Status {
+              DIVVY_RETURN_IF_ERROR(
+                  PeopleTable(connection).add_token("bob", "", at_second(5), at_second(5)));
+              return {};
+            }),
+            ErrorCode::kInvalidArgument);
 }
 
 TEST_F(PeopleTableTest, WhoIsRemovedTakesTheirTokensAlong) {

@@ -16,7 +16,7 @@ Status SettingsTable::put(SettingsKind kind, const SettingsRow& row) {
 
 Status SettingsTable::remove(SettingsKind kind, std::string_view name) {
   DIVVY_TRY(removal, connection_.prepare("DELETE FROM settings WHERE kind = ? AND name = ?"));
-  DIVVY_CHECK_OK(removal.add(word(kind)).add(name).run());
+  DIVVY_RETURN_IF_ERROR(removal.add(word(kind)).add(name).run());
   if (connection_.changes() == 0) {
     return err(ErrorCode::kNotFound, "nothing was set for the {} {}", word(kind),
                escape_for_terminal(name));

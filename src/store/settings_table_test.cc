@@ -19,9 +19,9 @@ class SettingsTableTest : public TableTest {
 TEST_F(SettingsTableTest, TheLastThatWasPutIsThere) {
   commit([](Connection& connection) -> Status {
     SettingsTable table(connection);
-    DIVVY_CHECK_OK(table.put(SettingsKind::kQueue, {"research", "{\"weight\":1}"}));
-    DIVVY_CHECK_OK(table.put(SettingsKind::kQueue, {"default", "{}"}));
-    DIVVY_CHECK_OK(table.put(SettingsKind::kUser, {"research", "{\"weight\":9}"}));
+    DIVVY_RETURN_IF_ERROR(table.put(SettingsKind::kQueue, {"research", "{\"weight\":1}"}));
+    DIVVY_RETURN_IF_ERROR(table.put(SettingsKind::kQueue, {"default", "{}"}));
+    DIVVY_RETURN_IF_ERROR(table.put(SettingsKind::kUser, {"research", "{\"weight\":9}"}));
     return table.put(SettingsKind::kQueue, {"research", "{\"weight\":2}"});
   });
   EXPECT_EQ(queues(),

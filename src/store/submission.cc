@@ -84,11 +84,11 @@ Result<Submitted> submit(Connection& connection, const Submission& submission) {
   const JobId first = submission.first.value_or(next);
   Submitted submitted{.jobs = submission.make(first), .repeated = false};
   DIVVY_CHECK(!submitted.jobs.empty(), "nothing was submitted");
-  DIVVY_CHECK_OK(check_size(submitted.jobs));
-  DIVVY_CHECK_OK(check_dependencies(connection, submitted.jobs.front().spec));
-  for (const Job& job : submitted.jobs) DIVVY_CHECK_OK(table.insert(job));
+  DIVVY_RETURN_IF_ERROR(check_size(submitted.jobs));
+  DIVVY_RETURN_IF_ERROR(check_dependencies(connection, submitted.jobs.front().spec));
+  for (const Job& job : submitted.jobs) DIVVY_RETURN_IF_ERROR(table.insert(job));
   if (submission.key) {
-    DIVVY_CHECK_OK(remember_key(connection, submission, first, submitted.jobs.size()));
+    DIVVY_RETURN_IF_ERROR(remember_key(connection, submission, first, submitted.jobs.size()));
   }
   return submitted;
 }

@@ -7,9 +7,9 @@
 namespace divvy::store {
 
 Status forget_old(Connection& connection, WallTime now, std::optional<WallTime> events_since) {
-  DIVVY_CHECK_OK(forget_keys(connection, now - kKeepKeys));
-  DIVVY_CHECK_OK(EventTable(connection).keep(kKeepEvents));
-  if (events_since) DIVVY_CHECK_OK(EventTable(connection).forget_before(*events_since));
+  DIVVY_RETURN_IF_ERROR(forget_keys(connection, now - kKeepKeys));
+  DIVVY_RETURN_IF_ERROR(EventTable(connection).keep(kKeepEvents));
+  if (events_since) DIVVY_RETURN_IF_ERROR(EventTable(connection).forget_before(*events_since));
   return UsageTable(connection).forget_before(now - kKeepUsage);
 }
 

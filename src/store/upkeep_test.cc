@@ -33,10 +33,11 @@ TEST_F(UpkeepTest, ForgetsWhatIsTooOldAndKeepsTheRest) {
     DIVVY_TRY(first, submit(connection, old_key));
     DIVVY_TRY(second, submit(connection, new_key));
     UsageTable usage(connection);
-    DIVVY_CHECK_OK(usage.add(used(now - kKeepUsage - std::chrono::hours(2), 1)));
-    DIVVY_CHECK_OK(usage.add(used(now - std::chrono::hours(24 * 365), 2)));
+    DIVVY_RETURN_IF_ERROR(usage.add(used(now - kKeepUsage - std::chrono::hours(2), 1)));
+    DIVVY_RETURN_IF_ERROR(usage.add(used(now - std::chrono::hours(24 * 365), 2)));
     EventTable events(connection);
-    for (std::uint64_t i = 0; i < kKeepEvents + 3; ++i) DIVVY_CHECK_OK(events.add(EventRow()));
+    for (std::uint64_t i = 0; i < kKeepEvents + 3; ++i)
+      DIVVY_RETURN_IF_ERROR(events.add(EventRow()));
     return {};
   });
   commit([&](Connection& connection) { return forget_old(connection, now); });
@@ -47,7 +48,7 @@ TEST_F(UpkeepTest, ForgetsWhatIsTooOldAndKeepsTheRest) {
   EventRow late;
   late.at = now;
   commit([&](Connection& connection) -> Status {
-    DIVVY_CHECK_OK(EventTable(connection).add(late));
+    DIVVY_RETURN_IF_ERROR(EventTable(connection).add(late));
     return {};
   });
   commit([&](Connection& connection) {

@@ -112,12 +112,12 @@ Status Writer::run_one(const Change& change) {
 }
 
 Status Writer::run_in_savepoint(const Change& change) {
-  DIVVY_CHECK_OK(connection_.execute("SAVEPOINT one"));
+  DIVVY_RETURN_IF_ERROR(connection_.execute("SAVEPOINT one"));
   Status done = run_one(change);
   if (!done) {
     // After some errors SQLite has taken back everything, savepoints too; commit_together() sees.
     if (connection_.in_transaction()) {
-      DIVVY_CHECK_OK(connection_.execute("ROLLBACK TO one; RELEASE one"));
+      DIVVY_RETURN_IF_ERROR(connection_.execute("ROLLBACK TO one; RELEASE one"));
     }
     return done;
   }

@@ -79,13 +79,13 @@ TEST_F(WriterTest, AFailingChangeFailsAlone) {
     good = std::async(std::launch::async, [&] { return database_->commit(put("good")); });
     bad = std::async(std::launch::async, [&] {
       return database_->commit([](Connection& connection) -> Status {
-        DIVVY_CHECK_OK(put("half")(connection));
+        DIVVY_RETURN_IF_ERROR(put("half")(connection));
         return err(ErrorCode::kInvalidArgument, "no");
       });
     });
     thrown = std::async(std::launch::async, [&] {
       return database_->commit([](Connection& connection) -> Status {
-        DIVVY_CHECK_OK(put("half")(connection));
+        DIVVY_RETURN_IF_ERROR(put("half")(connection));
         throw std::runtime_error("thrown");
       });
     });
@@ -127,7 +127,7 @@ TEST_F(WriterTest, ReadersSeeWhatWasCommittedAndNothingElse) {
   std::promise<void> looked;
   auto change = std::async(std::launch::async, [&] {
     return database_->commit([&](Connection& connection) -> Status {
-      DIVVY_CHECK_OK(put("new")(connection));
+      DIVVY_RETURN_IF_ERROR(put("new")(connection));
       written.set_value();
       looked.get_future().wait();
       return {};

@@ -81,7 +81,7 @@ Result<UniqueFd> lock(const std::filesystem::path& path,
 }  // namespace
 
 Status make_folders(const std::filesystem::path& run, const std::filesystem::path& state) {
-  DIVVY_CHECK_OK(make_folder(run, ::geteuid() == 0 ? 0755 : 0700));
+  DIVVY_RETURN_IF_ERROR(make_folder(run, ::geteuid() == 0 ? 0755 : 0700));
   // Commands ask the same before they believe what answers there.
   if (const Status trusted = check_trusted_folder(run); !trusted) {
     return err(trusted.error().code,
