@@ -1,0 +1,56 @@
+// The Kubernetes API as Divvy uses it: objects are JSON documents, addressed by their paths.
+// Implementations: http_api.h for a real API server, fake_api.h for tests. All methods may be
+// called from any thread.
+//
+// Errors, by what the server said: kNotFound 404, kAlreadyExists 409 with that reason,
+// kFailedPrecondition any other 409 (somebody changed it meanwhile: read it again), kOutOfRange 410
+// (a resource version or a page that is too old: list again), kInvalidArgument 400 and 422,
+// kPermissionDenied 401 and 403, kResourceExhausted 429, kUnavailable where nobody answered or 5xx.
+#pragma once
+
+#include <boost/json/fwd.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/value.hpp>
+#include <functional>
+#include <string>
+
+#include "base/result.h"
+
+namespace divvy::kube {
+
+enum class PatchType {
+  kJson,   // RFC 6902; `test` operations are its preconditions
+  kMerge,  // RFC 7386
+};
+
+// What a watch says. `bookmark`: only the resource version of `object` counts.
+struct WatchEvent {
+  enum class Kind { kAdded, kModified, kDeleted, kBookmark };
+  Kind kind = Kind::kAdded;
+  boost::json::object object;
+};
+
+class ApiServer {
+ public:
+  virtual ~ApiServer() = default;
+
+  // `path` is all that follows the host: "/api/v1/namespaces/a/pods/b?fieldSelector=...".
+  [[nodiscard]] virtual Result<boost::json::object> get(const std::string& path) = 0;
+  // POST to a collection or a subresource.
+  [[nodiscard]] virtual Result<boost::json::object> create(const std::string& path,
+                                                           const boost::json::object& object) = 0;
+  // PUT; the resource version in `object` is its precondition.
+  [[nodiscard]] virtual Result<boost::json::object> replace(const std::string& path,
+                                                            const boost::json::object& object) = 0;
+  [[nodiscard]] virtual Result<boost::json::object> patch(const std::string& path, PatchType type,
+                                                          const boost::json::value& patch) = 0;
+  // DELETE; `options` is a DeleteOptions document or empty.
+  [[nodiscard]] virtual Status remove(const std::string& path,
+                                      const boost::json::object& options) = 0;
+  // Follows a watch until it ends, `take` returns false, or the server says 410 (kOutOfRange). An
+  // end that the server chose is a success: go on from the last resource version.
+  [[nodiscard]] virtual Status watch(const std::string& path,
+                                     const std::function<bool(WatchEvent)>& take) = 0;
+};
+
+}  // namespace divvy::kube
