@@ -37,9 +37,13 @@ if(DIVVY_WARNINGS)
   set(warnings -Wall -Wextra -Wpedantic -Wshadow -Werror)
   set(cxx_warnings
     $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor$<SEMICOLON>-Woverloaded-virtual>)
-  # In a batch a name may hide one of another source; each alone is what counts.
+  # In a batch a name may hide one of another source, and no source is the file that is compiled, in
+  # which unnamed namespaces are nobody else's business; each alone is what counts.
   if(DIVVY_BATCH)
     list(REMOVE_ITEM warnings -Wshadow)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+      string(APPEND cxx_warnings $<SEMICOLON>$<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+    endif()
   endif()
 else()
   set(warnings -w)
