@@ -5,7 +5,6 @@
 #include "daemon_settings.h"
 #include "driver.h"
 #include "nvml/inventory.h"
-#include "share/mps_mode.h"
 #include "sys/privileges.h"
 #include "sys/process.h"
 
@@ -58,8 +57,7 @@ Status MachineSide::start(const config::DaemonConfig& config) {
                                              .clock = clock_,
                                              .run_folder = config.folders.run,
                                              .ledger = *ledger_,
-                                             .prepare_mps = share::prepare_mps(*mps_),
-                                             .leave_mps = share::leave_mps(*mps_),
+                                             .mps = mps_.get(),
                                              .containers = containers_.get(),
                                              .environment = simulation_environment()}));
   tenants_ = std::move(tenants);

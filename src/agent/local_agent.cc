@@ -296,6 +296,7 @@ Result<Done> LocalAgent::carry_out(const ForgetOrder& order) {
 
 Result<Done> LocalAgent::carry_out(const CheckOrder& order) {
   DIVVY_TRY(user, find_member_user(order.user));
+  DIVVY_RETURN_IF_ERROR(parts_.tenants.check_mode(order.mode));
   if (!order.container) return Done{};
   return done(run::check_container(user, *order.container, parts_.podman,
                                    {::geteuid(), parts_.keeps_privileges}));

@@ -43,7 +43,7 @@ Result<std::string> find_program(const std::string& program) {
   }
   return err(ErrorCode::kUnsupported,
              "mode mps needs {}, which is not in PATH; it comes with the driver's utilities "
-             "(nvidia-compute-utils, nvidia-cuda-mps). Install it, or leave --mode mps out",
+             "(nvidia-compute-utils, nvidia-cuda-mps). Install it, or ask for --mode timeslice",
              program);
 }
 
@@ -116,6 +116,15 @@ bool wait_readable(int fd, milliseconds timeout) {
   return ready > 0;
 }
 
+// The clients of the daemon may be of any user, whatever the umask.
+Status make_folder(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (!error) fs::permissions(path, fs::perms(0755), error);
+  if (!error) return {};
+  return err(ErrorCode::kIo, "cannot make {} for MPS: {}", path.string(), error.message());
+}
+
 // The exit status where the process was our child; it may have been an earlier divvyd's.
 std::optional<int> collect(pid_t pid) {
   int status = 0;
@@ -134,6 +143,11 @@ MpsControl::MpsControl(model::GpuUuid gpu, fs::path folder, const MpsControlOpti
 
 bool MpsControl::running() const { return process_ && !sys::is_gone(process_.get()); }
 
+Status MpsControl::check_installed(const MpsControlOptions& options) {
+  const auto program = find_program(options.program);
+  return program ? Status() : Status(err(program.error()));
+}
+
 Status MpsControl::start() {
   if (running()) return {};
   forget();
@@ -149,14 +163,14 @@ Status MpsControl::start() {
 }
 
 Status MpsControl::launch(const std::string& program) {
-  std::error_code error;
-  // Whatever a daemon that died left in its pipes' folder would confuse the next one.
-  fs::remove_all(pipe_folder(), error);
-  for (const fs::path& path : {pipe_folder(), log_folder()}) {
-    fs::create_directories(path, error);
-    if (error) {
-      return err(ErrorCode::kIo, "cannot make {} for MPS: {}", path.string(), error.message());
-    }
+  for (const fs::path& path : {folder_.parent_path(), folder_, pipe_folder(), log_folder()}) {
+    DIVVY_RETURN_IF_ERROR(make_folder(path));
+  }
+  // What a daemon that died left behind would confuse the next one. The folder itself stays:
+  // containers have it mounted.
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(pipe_folder(), ignored)) {
+    fs::remove_all(entry.path(), ignored);
   }
   const UniqueFd input(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   const UniqueFd output(::open((log_folder() / "output.log").c_str(),

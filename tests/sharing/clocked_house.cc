@@ -177,8 +177,7 @@ struct ClockedHouse::Parts {
                                            .clock = clock,
                                            .run_folder = run,
                                            .ledger = *ledger,
-                                           .prepare_mps = {},
-                                           .leave_mps = {},
+                                           .mps = nullptr,
                                            .containers = nullptr}));
     ControlSettings settings;
     settings.state = state;
