@@ -15,9 +15,6 @@ constexpr std::uint32_t kMaxGraceSeconds = 7 * 24 * 3600;
 json::value request_value(const StopRequest& request) {
   return {{"stop", {{"graceSeconds", request.grace.count()}}}};
 }
-json::value request_value(const FreezeRequest& request) {
-  return {{"freeze", {{"frozen", request.frozen}}}};
-}
 json::value request_value(const ExecRequest& request) {
   json::object body;
   body["command"] = json::array(request.command.begin(), request.command.end());
@@ -50,7 +47,6 @@ void read(JsonFields& fields, StopRequest& request) {
   if (grace > kMaxGraceSeconds) fields.refuse("graceSeconds", "is too long");
   request.grace = std::chrono::seconds(grace);
 }
-void read(JsonFields& fields, FreezeRequest& request) { fields.take("frozen", request.frozen); }
 void read(JsonFields& fields, ExecRequest& request) {
   fields.take("command", request.command);
   fields.take("environment", request.environment);
@@ -125,7 +121,6 @@ Result<DoorRequest> parse_door_request(std::string_view text) {
   const std::string_view name = object.begin()->key();
   const json::object& body = object.begin()->value().get_object();
   if (name == "stop") return read_request<StopRequest>(body);
-  if (name == "freeze") return read_request<FreezeRequest>(body);
   if (name == "exec") return read_request<ExecRequest>(body);
   if (name == "copy") return read_request<CopyRequest>(body);
   if (name == "attach") return read_request<AttachRequest>(body);

@@ -33,11 +33,6 @@ struct StopRequest {
   friend bool operator==(const StopRequest&, const StopRequest&) = default;
 };
 
-struct FreezeRequest {
-  bool frozen = false;
-  friend bool operator==(const FreezeRequest&, const FreezeRequest&) = default;
-};
-
 // Another command beside the member's, in the same place. Comes with three descriptors, its
 // standard input, output and error; with a terminal it comes with none, and the answer brings the
 // terminal.
@@ -73,8 +68,8 @@ struct SignalRequest {
   friend bool operator==(const SignalRequest&, const SignalRequest&) = default;
 };
 
-using DoorRequest = std::variant<StopRequest, FreezeRequest, ExecRequest, CopyRequest,
-                                 AttachRequest, CloseInputRequest, SignalRequest>;
+using DoorRequest = std::variant<StopRequest, ExecRequest, CopyRequest, AttachRequest,
+                                 CloseInputRequest, SignalRequest>;
 [[nodiscard]] std::string to_message(const DoorRequest& request);
 [[nodiscard]] Result<DoorRequest> parse_door_request(std::string_view text);
 

@@ -8,7 +8,6 @@ namespace {
 TEST(DoorMessages, AreReadAsTheyWereWritten) {
   const std::vector<DoorRequest> requests = {
       StopRequest{std::chrono::seconds(30)},
-      FreezeRequest{true},
       ExecRequest{{"sh", "-c", "\"\\\xff"}, {{"A", "b"}}, "/w", TerminalSize{33, 111}},
       ExecRequest{{"true"}, {}, "", {}},
       CopyRequest{"/a b", false},

@@ -384,11 +384,6 @@ Status MachineRuntime::stop(const MemberKey& key, std::chrono::seconds grace) {
   return stopped;
 }
 
-Status MachineRuntime::freeze(const MemberKey& key, bool frozen) {
-  DIVVY_TRY(folder, MemberFolder::open(options_.members, key));
-  return ask_at_door(folder, FreezeRequest{frozen}, kDoorPatience);
-}
-
 Result<std::map<MemberKey, Bytes>> MachineRuntime::log_sizes() {
   DIVVY_TRY(keys, list_members(options_.members));
   std::map<MemberKey, Bytes> sizes;

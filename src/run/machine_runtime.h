@@ -42,7 +42,6 @@ class MachineRuntime final : public Runtime {
   [[nodiscard]] Result<std::vector<MemberReport>> find() override;
   [[nodiscard]] Result<MemberReport> find(const MemberKey& key) override;
   [[nodiscard]] Status stop(const MemberKey& key, std::chrono::seconds grace) override;
-  [[nodiscard]] Status freeze(const MemberKey& key, bool frozen) override;
   [[nodiscard]] int watch_fd() const override { return epoll_.get(); }
   [[nodiscard]] std::vector<MemberReport> changes() override;
   [[nodiscard]] Result<std::map<MemberKey, Bytes>> log_sizes() override;

@@ -210,9 +210,7 @@ TEST_F(Members, LeaveNothingBehind) {
 TEST_F(Members, ThatStandStillCanBeEnded) {
   start(shell(1, "echo ready; while :; do :; done"));
   await_line(key(1), "ready");
-  ASSERT_TRUE(runtime_->freeze(key(1), true));
-  ASSERT_TRUE(runtime_->freeze(key(1), false));
-  ASSERT_TRUE(runtime_->freeze(key(1), true));
+  for (const pid_t pid : processes_of(key(1))) ASSERT_EQ(::kill(pid, SIGSTOP), 0);
   EXPECT_TRUE(runtime_->stop(key(1), seconds(600)));
   EXPECT_EQ(await_end(key(1)).end->signal, SIGTERM);
 }

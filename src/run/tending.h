@@ -77,7 +77,6 @@ class Tending {
               const std::vector<int>& fds = {}) const;
   void refuse(const Caller& caller, std::string reason) const;
   void handle(Caller& caller, const StopRequest& request, const std::vector<UniqueFd>& fds);
-  void handle(Caller& caller, const FreezeRequest& request, const std::vector<UniqueFd>& fds);
   void handle(Caller& caller, const ExecRequest& request, const std::vector<UniqueFd>& fds);
   void handle(Caller& caller, const CopyRequest& request, const std::vector<UniqueFd>& fds);
   void handle(Caller& caller, const AttachRequest& request, const std::vector<UniqueFd>& fds);

@@ -82,17 +82,6 @@ void Tending::handle(Caller& caller, const StopRequest& request,
   answer(caller, {});
 }
 
-void Tending::handle(Caller& caller, const FreezeRequest& request,
-                     const std::vector<UniqueFd>& /*fds*/) {
-  if (phase_ != Phase::kRunning) return refuse(caller, "the member is ending");
-  if (const auto plan = program_->freeze(request.frozen)) {
-    if (!run_aside(*plan)) return refuse(caller, "podman could not be started");
-  } else if (!group_.freeze(request.frozen)) {
-    sys::signal_descendants(::getpid(), request.frozen ? SIGSTOP : SIGCONT);
-  }
-  answer(caller, {});
-}
-
 void Tending::start_for(Caller& caller, ChildPlan plan, const std::vector<UniqueFd>& fds) {
   if (phase_ != Phase::kRunning) return refuse(caller, "the member is ending");
   if (caller.child > 0) return refuse(caller, "one command to a connection");

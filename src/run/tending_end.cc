@@ -44,7 +44,7 @@ void Tending::stop(std::chrono::seconds grace) {
     log_.say(fmt::format("asked to end within {} s", grace.count()), clock_.wall_now());
     signal_all(SIGTERM);
     // Who stands still hears nothing.
-    if (const auto plan = program_->freeze(false)) {
+    if (const auto plan = program_->thaw()) {
       (void)run_aside(*plan);
     } else {
       (void)group_.freeze(false);
