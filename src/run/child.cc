@@ -235,13 +235,13 @@ Result<UniqueFd> open_as(const ChildPlan& user, const std::string& path) {
   const pid_t child = ::fork();
   if (child == 0) {
     const int fd = become_user(user) ? ::open(path.c_str(), O_PATH | O_CLOEXEC) : -1;
-    ::_exit(fd >= 0 && send_at_door(theirs.get(), "opened", {fd}) ? 0 : 1);
+    ::_exit(fd >= 0 && send_at_door(theirs.get(), "opened", std::span(&fd, 1)) ? 0 : 1);
   }
   theirs.reset();
   int status = -1;
   while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  DoorPacket packet = receive_at_door(ours.get());
+  sys::Packet packet = receive_at_door(ours.get());
   if (status != 0 || packet.fds.size() != 1) return refused();
   return std::move(packet.fds[0]);
 }

@@ -13,12 +13,12 @@ namespace {
 // A shepherd answers at once, or when it has started a program; podman takes a second.
 constexpr std::chrono::seconds kPatience{60};
 
-Result<DoorPacket> receive(int socket, std::chrono::milliseconds most) {
-  DoorPacket packet = receive_at_door(socket, most);
-  if (packet.outcome == DoorPacket::Outcome::kNothingYet) {
+Result<sys::Packet> receive(int socket, std::chrono::milliseconds most) {
+  sys::Packet packet = receive_at_door(socket, most);
+  if (packet.outcome == sys::Packet::Outcome::kNothingYet) {
     return err(ErrorCode::kTimeout, "the shepherd does not answer");
   }
-  if (packet.outcome == DoorPacket::Outcome::kClosed || !packet.complete) {
+  if (packet.outcome == sys::Packet::Outcome::kClosed || !packet.complete) {
     return err(ErrorCode::kUnavailable, "the shepherd is gone");
   }
   return packet;
@@ -60,7 +60,7 @@ Result<DoorVisit::Heard> DoorVisit::ask(const DoorRequest& request, const std::v
     auto packet = receive(socket_.get(), sent ? kPatience : std::chrono::milliseconds(0));
     if (!packet && !sent) return err(ErrorCode::kUnavailable, "the shepherd is gone");
     if (!packet) return err(std::move(packet).error());
-    DIVVY_TRY(answer, parse_door_answer(packet->text));
+    DIVVY_TRY(answer, parse_door_answer(text_of(*packet)));
     if (answer.kind == DoorAnswer::Kind::kRefused) return err(refusal(answer));
     // What runs already may end at any time, also before a later request is answered.
     const bool early =
@@ -120,7 +120,7 @@ Result<std::optional<DoorAnswer>> DoorVisit::ended(std::chrono::milliseconds mos
   auto packet = receive(socket_.get(), most);
   if (!packet && packet.error().code == ErrorCode::kTimeout) return std::optional<DoorAnswer>();
   if (!packet) return err(packet.error());
-  DIVVY_TRY(answer, parse_door_answer(packet->text));
+  DIVVY_TRY(answer, parse_door_answer(text_of(*packet)));
   if (answer.kind == DoorAnswer::Kind::kRefused) return err(refusal(answer));
   end_ = std::move(answer);
   return end_;
@@ -133,7 +133,7 @@ Status ask_at_door(const MemberFolder& folder, const DoorRequest& request,
     return err(ErrorCode::kUnavailable, "the shepherd is gone");
   }
   DIVVY_TRY(packet, receive(socket.get(), most));
-  DIVVY_TRY(answer, parse_door_answer(packet.text));
+  DIVVY_TRY(answer, parse_door_answer(text_of(packet)));
   if (answer.kind == DoorAnswer::Kind::kRefused) return err(refusal(answer));
   return {};
 }

@@ -20,7 +20,6 @@ namespace divvy::run {
 
 // Longer ones are refused, in both directions.
 inline constexpr std::size_t kMaxDoorMessage = std::size_t{64} << 10;
-inline constexpr std::size_t kMaxDoorFds = 3;
 
 struct TerminalSize {
   std::uint16_t rows = 24;

@@ -79,48 +79,13 @@ Result<UniqueFd> connect_to_door(int folder) {
   return socket;
 }
 
-DoorPacket receive_at_door(int socket) {
-  DoorPacket packet;
-  packet.text.resize(kMaxDoorMessage);
-  iovec part{packet.text.data(), packet.text.size()};
-  alignas(cmsghdr) char room[CMSG_SPACE(kMaxDoorFds * sizeof(int))];
-  msghdr header{};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  header.msg_control = room;
-  header.msg_controllen = sizeof room;
-  ssize_t got = -1;
-  do {
-    got = ::recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  } while (got < 0 && errno == EINTR);
-  if (got < 0) {
-    packet.text.clear();
-    packet.outcome =
-        errno == EAGAIN ? DoorPacket::Outcome::kNothingYet : DoorPacket::Outcome::kClosed;
-    return packet;
-  }
-  for (cmsghdr* message = CMSG_FIRSTHDR(&header); message != nullptr;
-       message = CMSG_NXTHDR(&header, message)) {
-    if (message->cmsg_level != SOL_SOCKET || message->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t count = (message->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; ++i) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(message) + i * sizeof(int), sizeof fd);
-      packet.fds.emplace_back(fd);
-    }
-  }
-  packet.complete = (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
-  packet.text.resize(static_cast<std::size_t>(got));
-  // Nobody has reason to send an empty packet, which cannot be told from the end.
-  packet.outcome = got == 0 ? DoorPacket::Outcome::kClosed : DoorPacket::Outcome::kReceived;
-  return packet;
-}
+sys::Packet receive_at_door(int socket) { return sys::receive_packet(socket, kMaxDoorMessage); }
 
-DoorPacket receive_at_door(int socket, std::chrono::milliseconds most) {
+sys::Packet receive_at_door(int socket, std::chrono::milliseconds most) {
   const auto until = std::chrono::steady_clock::now() + most;
   for (;;) {
-    DoorPacket packet = receive_at_door(socket);
-    if (packet.outcome != DoorPacket::Outcome::kNothingYet) return packet;
+    sys::Packet packet = receive_at_door(socket);
+    if (packet.outcome != sys::Packet::Outcome::kNothingYet) return packet;
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
     if (left.count() <= 0) return packet;
@@ -129,28 +94,12 @@ DoorPacket receive_at_door(int socket, std::chrono::milliseconds most) {
   }
 }
 
-bool send_at_door(int socket, std::string_view text, const std::vector<int>& fds) {
-  iovec part{const_cast<char*>(text.data()), text.size()};
-  alignas(cmsghdr) char room[CMSG_SPACE(kMaxDoorFds * sizeof(int))] = {};
-  msghdr header{};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  if (fds.size() > kMaxDoorFds) return false;
-  const std::size_t bytes = fds.size() * sizeof(int);
-  if (!fds.empty()) {
-    header.msg_control = room;
-    header.msg_controllen = CMSG_SPACE(bytes);
-    cmsghdr* first = CMSG_FIRSTHDR(&header);
-    first->cmsg_level = SOL_SOCKET;
-    first->cmsg_type = SCM_RIGHTS;
-    first->cmsg_len = CMSG_LEN(bytes);
-    std::memcpy(CMSG_DATA(first), fds.data(), bytes);
-  }
-  ssize_t sent = -1;
-  do {
-    sent = ::sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
-  } while (sent < 0 && errno == EINTR);
-  return sent == static_cast<ssize_t>(text.size());
+std::string_view text_of(const sys::Packet& packet) {
+  return {reinterpret_cast<const char*>(packet.bytes.data()), packet.bytes.size()};
+}
+
+bool send_at_door(int socket, std::string_view text, std::span<const int> fds) {
+  return sys::send_packet(socket, std::as_bytes(std::span(text)), fds);
 }
 
 }  // namespace divvy::run

@@ -5,12 +5,12 @@
 #include <sys/types.h>
 
 #include <chrono>
-#include <string>
+#include <span>
 #include <string_view>
-#include <vector>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "sys/packet_socket.h"
 
 namespace divvy::run {
 
@@ -22,19 +22,12 @@ namespace divvy::run {
 // kUnavailable: nobody is there.
 [[nodiscard]] Result<UniqueFd> connect_to_door(int folder);
 
-struct DoorPacket {
-  enum class Outcome { kReceived, kNothingYet, kClosed };
-  Outcome outcome = Outcome::kNothingYet;
-  std::string text;
-  std::vector<UniqueFd> fds;
-  bool complete = true;  // false: longer, or with more descriptors, than anybody may send
-};
 // Does not wait.
-[[nodiscard]] DoorPacket receive_at_door(int socket);
+[[nodiscard]] sys::Packet receive_at_door(int socket);
 // Waits at most so long.
-[[nodiscard]] DoorPacket receive_at_door(int socket, std::chrono::milliseconds most);
+[[nodiscard]] sys::Packet receive_at_door(int socket, std::chrono::milliseconds most);
+[[nodiscard]] std::string_view text_of(const sys::Packet& packet);
 // False: it could not be sent at once.
-[[nodiscard]] bool send_at_door(int socket, std::string_view text,
-                                const std::vector<int>& fds = {});
+[[nodiscard]] bool send_at_door(int socket, std::string_view text, std::span<const int> fds = {});
 
 }  // namespace divvy::run

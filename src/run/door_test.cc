@@ -283,9 +283,9 @@ TEST_F(Door, SurvivesNonsense) {
     auto socket = connect_to_door(folder().fd());
     ASSERT_TRUE(socket);
     ASSERT_TRUE(send_at_door(socket->get(), text));
-    const DoorPacket packet = receive_at_door(socket->get(), kTestPatience);
-    ASSERT_EQ(packet.outcome, DoorPacket::Outcome::kReceived);
-    EXPECT_EQ(parse_door_answer(packet.text)->kind, DoorAnswer::Kind::kRefused);
+    const sys::Packet packet = receive_at_door(socket->get(), kTestPatience);
+    ASSERT_EQ(packet.outcome, sys::Packet::Outcome::kReceived);
+    EXPECT_EQ(parse_door_answer(text_of(packet))->kind, DoorAnswer::Kind::kRefused);
   }
   // More callers than it lets in wait outside, and are served when others go.
   std::vector<UniqueFd> idle;

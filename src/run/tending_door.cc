@@ -60,14 +60,14 @@ void Tending::refuse(const Caller& caller, std::string reason) const {
 }
 
 bool Tending::serve(Caller& caller) {
-  const DoorPacket packet = receive_at_door(caller.socket.get());
-  if (packet.outcome == DoorPacket::Outcome::kNothingYet) return true;
-  if (packet.outcome == DoorPacket::Outcome::kClosed) return false;
+  const sys::Packet packet = receive_at_door(caller.socket.get());
+  if (packet.outcome == sys::Packet::Outcome::kNothingYet) return true;
+  if (packet.outcome == sys::Packet::Outcome::kClosed) return false;
   if (!packet.complete) {
     refuse(caller, "the request is too long");
     return false;
   }
-  const auto request = parse_door_request(packet.text);
+  const auto request = parse_door_request(text_of(packet));
   if (!request) {
     refuse(caller, request.error().message);
     return false;
