@@ -16,9 +16,9 @@
 #include <system_error>
 
 #include "agent/member_pump.h"
-#include "run/door_client.h"
 #include "run/log_reader.h"
 #include "run/member_folder.h"
+#include "run/shepherd_client.h"
 #include "sys/frames.h"
 
 namespace divvy::agent {
@@ -111,7 +111,7 @@ struct Owner {
 };
 
 // Starts a command or a copy with three pipes; those of our side are in the answer.
-Result<MemberPump::Parts> start_with_pipes(run::DoorVisit& door, const StreamOrder& order,
+Result<MemberPump::Parts> start_with_pipes(run::ShepherdClient& client, const StreamOrder& order,
                                            const std::optional<Owner>& owner) {
   DIVVY_TRY(input, make_pipe());
   DIVVY_TRY(output, make_pipe());
@@ -122,14 +122,14 @@ Result<MemberPump::Parts> start_with_pipes(run::DoorVisit& door, const StreamOrd
     if (owner) (void)::fchown(end, owner->uid, owner->gid);
   }
   if (order.kind == StreamOrder::Kind::kExec) {
-    DIVVY_RETURN_IF_ERROR(door.exec({.command = order.command,
-                                     .environment = order.environment,
-                                     .working_directory = order.path,
-                                     .terminal = std::nullopt},
-                                    streams));
+    DIVVY_RETURN_IF_ERROR(client.exec({.command = order.command,
+                                       .environment = order.environment,
+                                       .working_directory = order.path,
+                                       .terminal = std::nullopt},
+                                      streams));
   } else {
-    DIVVY_RETURN_IF_ERROR(
-        door.copy({.path = order.path, .out = order.kind == StreamOrder::Kind::kCopyOut}, streams));
+    DIVVY_RETURN_IF_ERROR(client.copy(
+        {.path = order.path, .out = order.kind == StreamOrder::Kind::kCopyOut}, streams));
   }
   MemberPump::Parts parts;
   parts.input = unblocked(std::move(input.write), false);
@@ -138,12 +138,12 @@ Result<MemberPump::Parts> start_with_pipes(run::DoorVisit& door, const StreamOrd
   return parts;
 }
 
-Result<MemberPump::Parts> start_in_terminal(run::DoorVisit& door, const StreamOrder& order) {
-  DIVVY_TRY(fd, door.exec_in_terminal({.command = order.command,
-                                       .environment = order.environment,
-                                       .working_directory = order.path,
-                                       .terminal = std::nullopt},
-                                      {order.rows, order.columns}));
+Result<MemberPump::Parts> start_in_terminal(run::ShepherdClient& client, const StreamOrder& order) {
+  DIVVY_TRY(fd, client.exec_in_terminal({.command = order.command,
+                                         .environment = order.environment,
+                                         .working_directory = order.path,
+                                         .terminal = std::nullopt},
+                                        {order.rows, order.columns}));
   MemberPump::Parts parts;
   parts.input = unblocked(std::move(fd), false);
   parts.input_end = MemberPump::Input::kUnclosed;
@@ -152,8 +152,8 @@ Result<MemberPump::Parts> start_in_terminal(run::DoorVisit& door, const StreamOr
   return parts;
 }
 
-Result<MemberPump::Parts> attach(run::DoorVisit& door) {
-  DIVVY_TRY(attached, door.attach());
+Result<MemberPump::Parts> attach(run::ShepherdClient& client) {
+  DIVVY_TRY(attached, client.attach());
   MemberPump::Parts parts;
   if (attached.input) parts.input = unblocked(std::move(*attached.input), true);
   parts.input_end = MemberPump::Input::kAttached;
@@ -163,13 +163,13 @@ Result<MemberPump::Parts> attach(run::DoorVisit& door) {
   return parts;
 }
 
-Result<MemberPump::Parts> begin(run::DoorVisit& door, const StreamOrder& order,
+Result<MemberPump::Parts> begin(run::ShepherdClient& client, const StreamOrder& order,
                                 const std::optional<Owner>& owner) {
-  if (order.kind == StreamOrder::Kind::kAttach) return attach(door);
+  if (order.kind == StreamOrder::Kind::kAttach) return attach(client);
   if (order.kind == StreamOrder::Kind::kExec && order.terminal) {
-    return start_in_terminal(door, order);
+    return start_in_terminal(client, order);
   }
-  return start_with_pipes(door, order, owner);
+  return start_with_pipes(client, order, owner);
 }
 
 std::optional<Owner> owner_of(const std::filesystem::path& folder) {
@@ -209,7 +209,7 @@ Streams::~Streams() {
     for (const Session& session : sessions_) {
       if (session.done) continue;
       ::shutdown(session.peer.get(), SHUT_RDWR);
-      if (session.door >= 0) ::shutdown(session.door, SHUT_RDWR);
+      if (session.shepherd >= 0) ::shutdown(session.shepherd, SHUT_RDWR);
     }
   }
   // Nobody adds to it any more.
@@ -218,21 +218,21 @@ Streams::~Streams() {
 
 Result<Streams::Work> Streams::prepare_visit(const StreamOrder& order) const {
   const std::filesystem::path folder = folder_of_(order.key);
-  auto visit = run::DoorVisit::begin(folder);
+  auto visit = run::ShepherdClient::begin(folder);
   if (!visit && visit.error().code == ErrorCode::kUnavailable) {
     return err(ErrorCode::kFailedPrecondition, "{} does not run", to_string(order.key));
   }
   if (!visit) return err(std::move(visit).error());
-  auto door = std::make_shared<run::DoorVisit>(*std::move(visit));
-  const int fd = door->fd();
-  return Work{[door, order, owner = owner_of(folder)](int peer) {
-                auto parts = begin(*door, order, owner);
+  auto client = std::make_shared<run::ShepherdClient>(*std::move(visit));
+  const int fd = client->fd();
+  return Work{[client, order, owner = owner_of(folder)](int peer) {
+                auto parts = begin(*client, order, owner);
                 if (!parts) {
                   end_stream(peer, sys::to_bytes(sys::RefusedFrame{parts.error()}));
                   return;
                 }
                 parts->peer = peer;
-                parts->door = door.get();
+                parts->client = client.get();
                 MemberPump(*std::move(parts)).run();
               },
               fd};
@@ -287,7 +287,7 @@ Result<UniqueFd> Streams::open(const StreamOrder& order) {
   }
   Session& session = sessions_.emplace_back();
   session.peer = std::move(ours);
-  session.door = work.door;
+  session.shepherd = work.shepherd;
   try {
     session.thread = std::thread([this, &session, work = std::move(work)] {
       // A member that no longer reads its input is an error of write().

@@ -47,7 +47,8 @@ class MachineRuntime final : public Runtime {
   [[nodiscard]] Result<std::map<MemberKey, Bytes>> log_sizes() override;
   [[nodiscard]] Status forget(const MemberKey& key) override;
 
-  // For readers of its output (run/log_reader.h) and callers at its door (run/door_client.h).
+  // For readers of its output (run/log_reader.h) and callers of its shepherd
+  // (run/shepherd_client.h).
   [[nodiscard]] std::filesystem::path folder_of(const MemberKey& key) const;
 
  private:

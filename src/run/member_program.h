@@ -10,9 +10,9 @@
 
 #include "base/result.h"
 #include "run/child.h"
-#include "run/door_messages.h"
 #include "run/member_documents.h"
 #include "run/member_folder.h"
+#include "run/shepherd_messages.h"
 
 namespace divvy::run {
 

@@ -33,12 +33,12 @@ Pipe make_pipe() {
 }  // namespace
 
 Tending::Tending(const MemberFolder& folder, Orders orders, Watch watch, UniqueFd signals,
-                 UniqueFd door)
+                 UniqueFd listener)
     : folder_(folder),
       orders_(std::move(orders)),
       watch_(std::move(watch)),
       signals_(std::move(signals)),
-      door_(std::move(door)),
+      listener_(std::move(listener)),
       program_(make_program(orders_, folder_)),
       log_(folder_.fd(), orders_.member.log_part, orders_.member.log_parts) {}
 
@@ -68,7 +68,7 @@ void Tending::start() {
     plan->input = input.reader.get();
     plan->output = output.writer.get();
     plan->error = error.writer.get();
-    plan->cgroup_doors = group_.doors();
+    plan->cgroup_procs = group_.procs_files();
     // So that it can open /dev/stdout once more, which looks at who owns the pipe.
     for (const int end : {plan->input, plan->output, plan->error}) {
       if (end >= 0) (void)::fchown(end, plan->uid, plan->gid);
@@ -106,7 +106,7 @@ void Tending::wait_for_something() {
   std::vector<pollfd> waits = {{signals_.get(), POLLIN, 0},
                                {output_.get(), POLLIN, 0},
                                {error_.get(), POLLIN, 0},
-                               {full ? -1 : door_.get(), POLLIN, 0}};
+                               {full ? -1 : listener_.get(), POLLIN, 0}};
   const std::size_t fixed = waits.size();
   for (const auto& caller : callers_) waits.push_back({caller->socket.get(), POLLIN, 0});
 
@@ -183,7 +183,7 @@ void Tending::child_ended(pid_t pid, int status) {
   for (const auto& caller : callers_) {
     if (caller->child != pid) continue;
     caller->child = 0;
-    answer(*caller, {DoorAnswer::Kind::kEnded, pid, exit_code, signal, {}});
+    answer(*caller, {ShepherdAnswer::Kind::kEnded, pid, exit_code, signal, {}});
   }
 }
 

@@ -197,7 +197,7 @@ void Tending::finish() {
   }
   for (const auto& caller : callers_) {
     if (attachments_.has(caller->socket.get())) {
-      answer(*caller, {DoorAnswer::Kind::kEnded, 0, end_.exit_code, end_.signal, end_.reason});
+      answer(*caller, {ShepherdAnswer::Kind::kEnded, 0, end_.exit_code, end_.signal, end_.reason});
     }
   }
 }

@@ -1,11 +1,11 @@
-#include "run/door_client.h"
+#include "run/shepherd_client.h"
 
 #include <fcntl.h>
 
 #include <cerrno>
 #include <cstring>
 
-#include "run/door_socket.h"
+#include "run/shepherd_socket.h"
 
 namespace divvy::run {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 constexpr std::chrono::seconds kPatience{60};
 
 Result<sys::Packet> receive(int socket, std::chrono::milliseconds most) {
-  sys::Packet packet = receive_at_door(socket, most);
+  sys::Packet packet = receive_shepherd_packet(socket, most);
   if (packet.outcome == sys::Packet::Outcome::kNothingYet) {
     return err(ErrorCode::kTimeout, "the shepherd does not answer");
   }
@@ -25,77 +25,80 @@ Result<sys::Packet> receive(int socket, std::chrono::milliseconds most) {
 }
 
 // Only these may be answered with the end of what they could not start.
-bool starts_something(const DoorRequest& request) {
+bool starts_something(const ShepherdRequest& request) {
   return std::holds_alternative<ExecRequest>(request) ||
          std::holds_alternative<CopyRequest>(request);
 }
 
-Error refusal(const DoorAnswer& answer) { return {ErrorCode::kFailedPrecondition, answer.reason}; }
+Error refusal(const ShepherdAnswer& answer) {
+  return {ErrorCode::kFailedPrecondition, answer.reason};
+}
 
 }  // namespace
 
-Result<DoorVisit> DoorVisit::begin(const MemberFolder& folder) {
-  DIVVY_TRY(socket, connect_to_door(folder.fd()));
-  return DoorVisit(std::move(socket));
+Result<ShepherdClient> ShepherdClient::begin(const MemberFolder& folder) {
+  DIVVY_TRY(socket, connect_to_shepherd(folder.fd()));
+  return ShepherdClient(std::move(socket));
 }
 
-Result<DoorVisit> DoorVisit::begin(const std::filesystem::path& folder) {
+Result<ShepherdClient> ShepherdClient::begin(const std::filesystem::path& folder) {
   const UniqueFd fd(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!fd) {
     return err(errno == EACCES ? ErrorCode::kPermissionDenied : ErrorCode::kUnavailable,
                "the folder of this member cannot be entered: {}", std::strerror(errno));
   }
-  DIVVY_TRY(socket, connect_to_door(fd.get()));
-  return DoorVisit(std::move(socket));
+  DIVVY_TRY(socket, connect_to_shepherd(fd.get()));
+  return ShepherdClient(std::move(socket));
 }
 
-Result<DoorVisit::Heard> DoorVisit::ask(const DoorRequest& request, const std::vector<int>& fds) {
+Result<ShepherdClient::Heard> ShepherdClient::ask(const ShepherdRequest& request,
+                                                  const std::vector<int>& fds) {
   const std::string text = to_message(request);
-  if (text.size() > kMaxDoorMessage) {
-    return err(ErrorCode::kOutOfRange, "the request is longer than {} bytes", kMaxDoorMessage);
+  if (text.size() > kMaxShepherdMessage) {
+    return err(ErrorCode::kOutOfRange, "the request is longer than {} bytes", kMaxShepherdMessage);
   }
   // A shepherd that is gone may have said the last word before.
-  const bool sent = send_at_door(socket_.get(), text, fds);
+  const bool sent = send_shepherd_message(socket_.get(), text, fds);
   for (;;) {
     auto packet = receive(socket_.get(), sent ? kPatience : std::chrono::milliseconds(0));
     if (!packet && !sent) return err(ErrorCode::kUnavailable, "the shepherd is gone");
     if (!packet) return err(std::move(packet).error());
-    DIVVY_TRY(answer, parse_door_answer(text_of(*packet)));
-    if (answer.kind == DoorAnswer::Kind::kRefused) return err(refusal(answer));
+    DIVVY_TRY(answer, parse_shepherd_answer(text_of(*packet)));
+    if (answer.kind == ShepherdAnswer::Kind::kRefused) return err(refusal(answer));
     // What runs already may end at any time, also before a later request is answered.
-    const bool early =
-        answer.kind == DoorAnswer::Kind::kEnded && (answer.pid > 0 || !starts_something(request));
+    const bool early = answer.kind == ShepherdAnswer::Kind::kEnded &&
+                       (answer.pid > 0 || !starts_something(request));
     if (!early) return Heard{std::move(answer), std::move(packet->fds)};
     end_ = std::move(answer);
   }
 }
 
-Result<DoorVisit::Heard> DoorVisit::started(const DoorRequest& request,
-                                            const std::vector<int>& fds) {
+Result<ShepherdClient::Heard> ShepherdClient::started(const ShepherdRequest& request,
+                                                      const std::vector<int>& fds) {
   DIVVY_TRY(heard, ask(request, fds));
-  if (heard.answer.kind == DoorAnswer::Kind::kStarted) return heard;
+  if (heard.answer.kind == ShepherdAnswer::Kind::kStarted) return heard;
   return err(heard.answer.exit_code == 127 ? ErrorCode::kNotFound : ErrorCode::kPermissionDenied,
              "{}", heard.answer.reason);
 }
 
-Status DoorVisit::exec(const ExecRequest& request, const std::vector<int>& streams) {
+Status ShepherdClient::exec(const ExecRequest& request, const std::vector<int>& streams) {
   DIVVY_RETURN_IF_ERROR(started(request, streams));
   return {};
 }
 
-Result<UniqueFd> DoorVisit::exec_in_terminal(ExecRequest request, TerminalSize size) {
+Result<UniqueFd> ShepherdClient::exec_in_terminal(ExecRequest request, TerminalSize size) {
   request.terminal = size;
   DIVVY_TRY(heard, started(request, {}));
   if (heard.fds.size() != 1) return err(ErrorCode::kInternal, "the shepherd sent no terminal");
   return std::move(heard.fds[0]);
 }
 
-Status DoorVisit::copy(const CopyRequest& request, const std::vector<int>& streams) {
+Status ShepherdClient::copy(const CopyRequest& request, const std::vector<int>& streams) {
   DIVVY_RETURN_IF_ERROR(started(request, streams));
   return {};
 }
 
-Result<DoorVisit::Attached> DoorVisit::attach() {
+Result<ShepherdClient::Attached> ShepherdClient::attach() {
   DIVVY_TRY(heard, started(AttachRequest{}, {}));
   if (heard.fds.size() < 2) return err(ErrorCode::kInternal, "the shepherd sent no streams");
   Attached attached{std::move(heard.fds[0]), std::move(heard.fds[1]), std::nullopt};
@@ -103,38 +106,38 @@ Result<DoorVisit::Attached> DoorVisit::attach() {
   return attached;
 }
 
-Status DoorVisit::close_input() {
+Status ShepherdClient::close_input() {
   const auto heard = ask(CloseInputRequest{});
   // A member that has ended reads no more.
   if (!heard && !end_) return err(heard.error());
   return {};
 }
 
-Status DoorVisit::signal(int number) {
+Status ShepherdClient::signal(int number) {
   DIVVY_RETURN_IF_ERROR(ask(SignalRequest{number}));
   return {};
 }
 
-Result<std::optional<DoorAnswer>> DoorVisit::ended(std::chrono::milliseconds most) {
+Result<std::optional<ShepherdAnswer>> ShepherdClient::ended(std::chrono::milliseconds most) {
   if (end_) return end_;
   auto packet = receive(socket_.get(), most);
-  if (!packet && packet.error().code == ErrorCode::kTimeout) return std::optional<DoorAnswer>();
+  if (!packet && packet.error().code == ErrorCode::kTimeout) return std::optional<ShepherdAnswer>();
   if (!packet) return err(packet.error());
-  DIVVY_TRY(answer, parse_door_answer(text_of(*packet)));
-  if (answer.kind == DoorAnswer::Kind::kRefused) return err(refusal(answer));
+  DIVVY_TRY(answer, parse_shepherd_answer(text_of(*packet)));
+  if (answer.kind == ShepherdAnswer::Kind::kRefused) return err(refusal(answer));
   end_ = std::move(answer);
   return end_;
 }
 
-Status ask_at_door(const MemberFolder& folder, const DoorRequest& request,
-                   std::chrono::milliseconds most) {
-  DIVVY_TRY(socket, connect_to_door(folder.fd()));
-  if (!send_at_door(socket.get(), to_message(request))) {
+Status ask_shepherd(const MemberFolder& folder, const ShepherdRequest& request,
+                    std::chrono::milliseconds most) {
+  DIVVY_TRY(socket, connect_to_shepherd(folder.fd()));
+  if (!send_shepherd_message(socket.get(), to_message(request))) {
     return err(ErrorCode::kUnavailable, "the shepherd is gone");
   }
   DIVVY_TRY(packet, receive(socket.get(), most));
-  DIVVY_TRY(answer, parse_door_answer(text_of(packet)));
-  if (answer.kind == DoorAnswer::Kind::kRefused) return err(refusal(answer));
+  DIVVY_TRY(answer, parse_shepherd_answer(text_of(packet)));
+  if (answer.kind == ShepherdAnswer::Kind::kRefused) return err(refusal(answer));
   return {};
 }
 
