@@ -14,8 +14,8 @@
 #include "base/log.h"
 #include "run/member_folder.h"
 #include "run/member_program.h"
+#include "run/shepherd_loop.h"
 #include "run/shepherd_socket.h"
-#include "run/tending.h"
 #include "sys/durable_file.h"
 
 namespace divvy::run {
@@ -90,10 +90,10 @@ int look_after(const MemberFolder& folder, UniqueFd channel) {
   if (const Status room = folder.reserve_ending(); !room) {
     return give_up(folder, channel, room.error());
   }
-  Tending tending(folder, *std::move(orders), std::move(watch), std::move(signals),
-                  listener ? *std::move(listener) : UniqueFd());
+  ShepherdLoop loop(folder, *std::move(orders), std::move(watch), std::move(signals),
+                    listener ? *std::move(listener) : UniqueFd());
   tell(channel, kShepherdReady);
-  tending.tend();
+  loop.run();
   return 0;
 }
 

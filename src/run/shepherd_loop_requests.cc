@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "run/shepherd_loop.h"
 #include "run/shepherd_socket.h"
-#include "run/tending.h"
 #include "sys/processes.h"
 
 namespace divvy::run {
@@ -42,24 +42,24 @@ Result<Terminal> open_terminal(const TerminalSize& size) {
 
 }  // namespace
 
-void Tending::let_in() {
+void ShepherdLoop::let_in() {
   UniqueFd socket = accept_caller(listener_.get(), orders_.member.uid);
   if (!socket) return;
   callers_.push_back(std::make_unique<Caller>());
   callers_.back()->socket = std::move(socket);
 }
 
-void Tending::answer(const Caller& caller, const ShepherdAnswer& answer,
-                     const std::vector<int>& fds) const {
+void ShepherdLoop::answer(const Caller& caller, const ShepherdAnswer& answer,
+                          const std::vector<int>& fds) const {
   // Whoever does not take an answer finds the connection closed with the member.
   (void)send_shepherd_message(caller.socket.get(), to_message(answer), fds);
 }
 
-void Tending::refuse(const Caller& caller, std::string reason) const {
+void ShepherdLoop::refuse(const Caller& caller, std::string reason) const {
   answer(caller, {ShepherdAnswer::Kind::kRefused, 0, 0, 0, std::move(reason)});
 }
 
-bool Tending::serve(Caller& caller) {
+bool ShepherdLoop::serve(Caller& caller) {
   const sys::Packet packet = receive_shepherd_packet(caller.socket.get());
   if (packet.outcome == sys::Packet::Outcome::kNothingYet) return true;
   if (packet.outcome == sys::Packet::Outcome::kClosed) return false;
@@ -76,13 +76,13 @@ bool Tending::serve(Caller& caller) {
   return true;
 }
 
-void Tending::handle(Caller& caller, const StopRequest& request,
-                     const std::vector<UniqueFd>& /*fds*/) {
+void ShepherdLoop::handle(Caller& caller, const StopRequest& request,
+                          const std::vector<UniqueFd>& /*fds*/) {
   stop(request.grace);
   answer(caller, {});
 }
 
-void Tending::start_for(Caller& caller, ChildPlan plan, const std::vector<UniqueFd>& fds) {
+void ShepherdLoop::start_for(Caller& caller, ChildPlan plan, const std::vector<UniqueFd>& fds) {
   if (phase_ != Phase::kRunning) return refuse(caller, "the member is ending");
   if (caller.child > 0) return refuse(caller, "one command to a connection");
   if (fds.size() == 3) {
@@ -102,7 +102,8 @@ void Tending::start_for(Caller& caller, ChildPlan plan, const std::vector<Unique
   caller.child = *child;
 }
 
-void Tending::handle(Caller& caller, const ExecRequest& request, const std::vector<UniqueFd>& fds) {
+void ShepherdLoop::handle(Caller& caller, const ExecRequest& request,
+                          const std::vector<UniqueFd>& fds) {
   ChildPlan plan = program_->exec(request);
   if (!request.terminal) {
     start_for(caller, std::move(plan), fds);
@@ -121,13 +122,14 @@ void Tending::handle(Caller& caller, const ExecRequest& request, const std::vect
   }
 }
 
-void Tending::handle(Caller& caller, const CopyRequest& request, const std::vector<UniqueFd>& fds) {
+void ShepherdLoop::handle(Caller& caller, const CopyRequest& request,
+                          const std::vector<UniqueFd>& fds) {
   start_for(caller, program_->copy(request), fds);
   if (caller.child > 0) answer(caller, {ShepherdAnswer::Kind::kStarted, caller.child, 0, 0, {}});
 }
 
-void Tending::handle(Caller& caller, const AttachRequest& /*request*/,
-                     const std::vector<UniqueFd>& /*fds*/) {
+void ShepherdLoop::handle(Caller& caller, const AttachRequest& /*request*/,
+                          const std::vector<UniqueFd>& /*fds*/) {
   if (phase_ != Phase::kRunning) return refuse(caller, "the member is ending");
   const auto ends = attachments_.add(caller.socket.get());
   if (!ends) return refuse(caller, ends.error().message);
@@ -136,15 +138,15 @@ void Tending::handle(Caller& caller, const AttachRequest& /*request*/,
   answer(caller, {ShepherdAnswer::Kind::kStarted, command_, 0, 0, {}}, fds);
 }
 
-void Tending::handle(Caller& caller, const CloseInputRequest& /*request*/,
-                     const std::vector<UniqueFd>& /*fds*/) {
+void ShepherdLoop::handle(Caller& caller, const CloseInputRequest& /*request*/,
+                          const std::vector<UniqueFd>& /*fds*/) {
   if (!attachments_.has(caller.socket.get())) return refuse(caller, "you are not attached");
   input_.reset();
   answer(caller, {});
 }
 
-void Tending::handle(Caller& caller, const SignalRequest& request,
-                     const std::vector<UniqueFd>& /*fds*/) {
+void ShepherdLoop::handle(Caller& caller, const SignalRequest& request,
+                          const std::vector<UniqueFd>& /*fds*/) {
   if (caller.child <= 0) return refuse(caller, "nothing runs for this connection");
   // In a container it is root's podman that gets it. Stopped at the wrong moment, it would hold
   // locks that every container of the machine waits for.
@@ -157,7 +159,7 @@ void Tending::handle(Caller& caller, const SignalRequest& request,
   answer(caller, {});
 }
 
-void Tending::hang_up(Caller& caller) {
+void ShepherdLoop::hang_up(Caller& caller) {
   attachments_.remove(caller.socket.get());
   // As when a terminal is closed; what wants to stay may, until the member ends.
   if (caller.child > 1) ::kill(-caller.child, SIGHUP);

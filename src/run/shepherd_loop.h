@@ -23,15 +23,15 @@
 
 namespace divvy::run {
 
-class Tending {
+class ShepherdLoop {
  public:
   // `folder`, whose lock the caller holds, outlives it. `signals` is a signalfd with SIGCHLD and
   // the signals that ask the shepherd to end; `listener` is the socket of the member, or is none.
-  Tending(const MemberFolder& folder, Orders orders, Watch watch, UniqueFd signals,
-          UniqueFd listener);
+  ShepherdLoop(const MemberFolder& folder, Orders orders, Watch watch, UniqueFd signals,
+               UniqueFd listener);
 
   // Until nothing of the member is left and the last word is written.
-  void tend();
+  void run();
 
  private:
   using Moment = std::chrono::steady_clock::time_point;
@@ -55,7 +55,7 @@ class Tending {
   void read_output(LogStream stream, UniqueFd& pipe);
   void drain_output();
 
-  // --- Ending: tending_end.cc ---
+  // --- Ending: shepherd_loop_end.cc ---
   void stop(std::chrono::seconds grace);
   void kill_when_due();
   void signal_all(int number) const;
@@ -70,7 +70,7 @@ class Tending {
   [[nodiscard]] bool anybody_left();
   [[nodiscard]] std::optional<Moment> next_deadline() const;
 
-  // --- Requests: tending_requests.cc ---
+  // --- Requests: shepherd_loop_requests.cc ---
   void let_in();
   // False: hang up.
   bool serve(Caller& caller);

@@ -1,4 +1,4 @@
-#include "run/tending.h"
+#include "run/shepherd_loop.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -32,8 +32,8 @@ Pipe make_pipe() {
 
 }  // namespace
 
-Tending::Tending(const MemberFolder& folder, Orders orders, Watch watch, UniqueFd signals,
-                 UniqueFd listener)
+ShepherdLoop::ShepherdLoop(const MemberFolder& folder, Orders orders, Watch watch, UniqueFd signals,
+                           UniqueFd listener)
     : folder_(folder),
       orders_(std::move(orders)),
       watch_(std::move(watch)),
@@ -42,7 +42,7 @@ Tending::Tending(const MemberFolder& folder, Orders orders, Watch watch, UniqueF
       program_(make_program(orders_, folder_)),
       log_(folder_.fd(), orders_.member.log_part, orders_.member.log_parts) {}
 
-void Tending::start() {
+void ShepherdLoop::start() {
   if (orders_.control_groups) {
     const CgroupPlan plan = plan_cgroup(sys::find_cgroup_tree(), unique_name(folder_));
     // Written down first: whoever comes after a shepherd that was killed has to find them.
@@ -94,13 +94,13 @@ void Tending::start() {
   }
 }
 
-void Tending::tend() {
+void ShepherdLoop::run() {
   start();
   while (phase_ != Phase::kDone) wait_for_something();
   finish();
 }
 
-void Tending::wait_for_something() {
+void ShepherdLoop::wait_for_something() {
   // The others wait outside.
   const bool full = callers_.size() >= kMaxCallers;
   std::vector<pollfd> waits = {{signals_.get(), POLLIN, 0},
@@ -149,14 +149,14 @@ void Tending::wait_for_something() {
   }
 }
 
-void Tending::take_signals() {
+void ShepherdLoop::take_signals() {
   signalfd_siginfo info{};
   while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT) stop(orders_.member.grace);
   }
 }
 
-void Tending::collect_children() {
+void ShepherdLoop::collect_children() {
   for (;;) {
     int status = 0;
     const pid_t pid = ::waitpid(-1, &status, WNOHANG);
@@ -166,7 +166,7 @@ void Tending::collect_children() {
   }
 }
 
-void Tending::child_ended(pid_t pid, int status) {
+void ShepherdLoop::child_ended(pid_t pid, int status) {
   const int exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
   const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   if (pid == aside_) {
@@ -187,7 +187,7 @@ void Tending::child_ended(pid_t pid, int status) {
   }
 }
 
-void Tending::read_output(LogStream stream, UniqueFd& pipe) {
+void ShepherdLoop::read_output(LogStream stream, UniqueFd& pipe) {
   std::array<char, 65536> buffer;
   const ssize_t got = ::read(pipe.get(), buffer.data(), buffer.size());
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -206,7 +206,7 @@ void Tending::read_output(LogStream stream, UniqueFd& pipe) {
 }
 
 // All writers are gone; what they wrote last is still in the pipes.
-void Tending::drain_output() {
+void ShepherdLoop::drain_output() {
   for (std::size_t before = 1; before > 0;) {
     before = 0;
     for (auto& [stream, pipe] : {std::pair<LogStream, UniqueFd&>(LogStream::kStdout, output_),
