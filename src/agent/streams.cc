@@ -20,6 +20,7 @@
 #include "run/member_folder.h"
 #include "run/shepherd_client.h"
 #include "sys/frames.h"
+#include "sys/pipe.h"
 
 namespace divvy::agent {
 namespace {
@@ -92,19 +93,6 @@ void tell_output(int peer, run::LogReader& log, bool follow) {
   }
 }
 
-struct Pipe {
-  UniqueFd read;
-  UniqueFd write;
-};
-
-Result<Pipe> make_pipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return err(ErrorCode::kResourceExhausted, "no pipe: {}", std::strerror(errno));
-  }
-  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
-
 struct Owner {
   uid_t uid;
   gid_t gid;
@@ -113,10 +101,10 @@ struct Owner {
 // Starts a command or a copy with three pipes; those of our side are in the answer.
 Result<MemberPump::Parts> start_with_pipes(run::ShepherdClient& client, const StreamOrder& order,
                                            const std::optional<Owner>& owner) {
-  DIVVY_TRY(input, make_pipe());
-  DIVVY_TRY(output, make_pipe());
-  DIVVY_TRY(error, make_pipe());
-  const std::vector<int> streams{input.read.get(), output.write.get(), error.write.get()};
+  DIVVY_TRY(input, sys::make_pipe());
+  DIVVY_TRY(output, sys::make_pipe());
+  DIVVY_TRY(error, sys::make_pipe());
+  const std::vector<int> streams{input.reader.get(), output.writer.get(), error.writer.get()};
   // So that it can open /dev/stdout once more, which looks at who owns the pipe.
   for (const int end : streams) {
     if (owner) (void)::fchown(end, owner->uid, owner->gid);
@@ -132,9 +120,9 @@ Result<MemberPump::Parts> start_with_pipes(run::ShepherdClient& client, const St
         {.path = order.path, .out = order.kind == StreamOrder::Kind::kCopyOut}, streams));
   }
   MemberPump::Parts parts;
-  parts.input = unblocked(std::move(input.write), false);
-  parts.outputs.push_back({unblocked(std::move(output.read), false), false});
-  parts.outputs.push_back({unblocked(std::move(error.read), false), true});
+  parts.input = unblocked(std::move(input.writer), false);
+  parts.outputs.push_back({unblocked(std::move(output.reader), false), false});
+  parts.outputs.push_back({unblocked(std::move(error.reader), false), true});
   return parts;
 }
 

@@ -13,21 +13,19 @@
 
 #include "base/log.h"
 #include "sys/cgroup_tree.h"
+#include "sys/pipe.h"
 
 namespace divvy::run {
 namespace {
 
 constexpr std::size_t kMaxCallers = 64;
 
-struct Pipe {
-  UniqueFd reader;
-  UniqueFd writer;
-};
-
-Pipe make_pipe() {
-  int ends[2] = {-1, -1};
-  if (::pipe2(ends, O_CLOEXEC) != 0) log_error("no pipe", {{"reason", std::strerror(errno)}});
-  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+// A member without one of its streams is better than none.
+sys::Pipe make_pipe() {
+  auto pipe = sys::make_pipe();
+  if (pipe) return *std::move(pipe);
+  log_error("a stream is missing", {{"reason", pipe.error().message}});
+  return {};
 }
 
 }  // namespace
@@ -59,9 +57,9 @@ void ShepherdLoop::start() {
 
   const Status prepared = program_->prepare();
   auto plan = prepared ? program_->start() : err(prepared.error());
-  Pipe output = make_pipe();
-  Pipe error = make_pipe();
-  Pipe input = orders_.member.keep_input ? make_pipe() : Pipe{};
+  sys::Pipe output = make_pipe();
+  sys::Pipe error = make_pipe();
+  sys::Pipe input = orders_.member.keep_input ? make_pipe() : sys::Pipe{};
   tl::expected<pid_t, ChildFailure> child =
       tl::unexpected(ChildFailure{126, plan ? "" : plan.error().message});
   if (plan) {

@@ -183,7 +183,7 @@ void ShepherdLoop::finish() {
   for (int tries = 0; tries < 100 && !group_.remove(); ++tries) {
     (void)::poll(nullptr, 0, kGroupPauseMs);
   }
-  door_.reset();
+  listener_.reset();
   ::unlinkat(folder_.fd(), "door", 0);
 
   end_.at = clock_.wall_now();

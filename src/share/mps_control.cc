@@ -15,6 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "sys/pipe.h"
+
 extern char** environ;
 
 namespace divvy::share {
@@ -220,37 +222,32 @@ bool MpsControl::take_over() {
 
 bool MpsControl::tell(const std::string& program, const std::string& lines,
                       milliseconds timeout) const {
-  int question[2];
-  int answer[2];
-  if (::pipe2(question, O_CLOEXEC) != 0) return false;
-  UniqueFd question_read(question[0]);
-  UniqueFd question_write(question[1]);
-  if (::pipe2(answer, O_CLOEXEC) != 0) return false;
-  UniqueFd answer_read(answer[0]);
-  UniqueFd answer_write(answer[1]);
+  auto question = sys::make_pipe();
+  auto answer = sys::make_pipe();
+  if (!question || !answer) return false;
   // The lines fit into the pipe, so that nobody has to read while we write.
-  if (::write(question_write.get(), lines.data(), lines.size()) !=
+  if (::write(question->writer.get(), lines.data(), lines.size()) !=
       static_cast<ssize_t>(lines.size())) {
     return false;
   }
-  question_write.reset();
+  question->writer.reset();
   const auto pid = spawn(program, nullptr, environment_for(gpu_, pipe_folder(), log_folder()),
-                         question_read.get(), answer_write.get());
+                         question->reader.get(), answer->writer.get());
   if (!pid) return false;
-  answer_write.reset();
+  answer->writer.reset();
 
   std::string said;
   const auto deadline = steady_clock::now() + timeout;
   bool in_time = true;
   while (true) {
     const auto left = std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now());
-    if (left.count() <= 0 || !wait_readable(answer_read.get(), left)) {
+    if (left.count() <= 0 || !wait_readable(answer->reader.get(), left)) {
       in_time = false;
       ::kill(*pid, SIGKILL);
       break;
     }
     char buffer[512];
-    const ssize_t count = ::read(answer_read.get(), buffer, sizeof buffer);
+    const ssize_t count = ::read(answer->reader.get(), buffer, sizeof buffer);
     if (count <= 0) break;
     if (said.size() < kLastWords) said.append(buffer, static_cast<std::size_t>(count));
   }
