@@ -113,7 +113,7 @@ TEST_F(HeldSlices, KeepOtherUsersOfTheMachineOut) {
   EXPECT_EQ(info.st_mode & 0777U, 0700U);
 }
 
-TEST_F(HeldSlices, OfAnotherUserGoByTheNumberOfTheUser) {
+TEST_F(HeldSlices, OfAnotherUserAreAccessibleByUidOnly) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to become somebody else";
   fs::permissions(folder(), fs::perms(0711));
   const auto as_user = [](uid_t user, const std::function<bool()>& does) {
@@ -137,7 +137,7 @@ TEST_F(HeldSlices, OfAnotherUserGoByTheNumberOfTheUser) {
   EXPECT_TRUE(as_user(65533, [&] { return ask("DELETE", "/v1/slices/web").status == 403; }));
 }
 
-TEST_F(HeldSlices, LeaveNothingBehindWhenDivvyIsToGo) {
+TEST_F(HeldSlices, CdiCleanRemovesTheirFiles) {
   create(R"({"name":"web","gpu":"0.3"})");
   std::ofstream(folder() / "run/cdi/nvidia.yaml") << "kind: nvidia.com/gpu\n";
   EXPECT_EQ(divvy({"cdi", "clean"}).status, 1) << "the daemon still runs";

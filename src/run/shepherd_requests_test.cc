@@ -188,7 +188,7 @@ TEST_F(ShepherdRequests, ShowsTheOutputFromNowOnAndTakesInput) {
   EXPECT_EQ((*end)->kind, ShepherdAnswer::Kind::kEnded);
 }
 
-TEST_F(ShepherdRequests, LetsTheMembersInputEnd) {
+TEST_F(ShepherdRequests, ClosesTheMembersInput) {
   member_.command = {"cat"};
   start(member_);
   ShepherdClient client = visit();
@@ -217,7 +217,7 @@ TEST_F(ShepherdRequests, TellsTheEndAlsoToWhoeverClosesTheInputAfterIt) {
   EXPECT_EQ((*end)->exit_code, 4);
 }
 
-TEST_F(ShepherdRequests, DropsWhoeverDoesNotRead) {
+TEST_F(ShepherdRequests, DetachesAReaderThatDoesNotRead) {
   member_.command = {"/bin/sh", "-c",
                      "read go; head -c 8000000 /dev/zero; echo; echo done; exec sleep 1000"};
   start(member_);
@@ -252,7 +252,7 @@ TEST_F(ShepherdRequests, CopiesOutAndIn) {
   EXPECT_EQ(text, "content");
 }
 
-TEST_F(ShepherdRequests, IsClosedToOtherUsers) {
+TEST_F(ShepherdRequests, RefusesOtherUsers) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to become somebody else";
   member_.uid = 65534;
   member_.gid = 65534;
@@ -276,7 +276,7 @@ TEST_F(ShepherdRequests, IsClosedToOtherUsers) {
   EXPECT_FALSE(may_enter(65533));
 }
 
-TEST_F(ShepherdRequests, SurvivesNonsense) {
+TEST_F(ShepherdRequests, RefusesMalformedRequests) {
   begin();
   for (const std::string& text :
        {std::string("x"), std::string("{}"), std::string(60'000, '['), std::string("{\"exec\":{}}"),

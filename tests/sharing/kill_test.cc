@@ -67,7 +67,7 @@ TEST(Kill, ADaemonStartedInTheBackgroundEndsWithTheFixture) {
   }
 }
 
-TEST(Kill, FiveHundredDeathsLeaveNothingAndStallNobody) {
+TEST(Kill, FiveHundredKilledTenantsReleaseEverythingAndDelayNobody) {
   const char* given = getenv("DIVVY_SEED");
   const unsigned seed =
       given != nullptr ? static_cast<unsigned>(atoi(given)) : std::random_device()();
