@@ -112,7 +112,7 @@ TEST_F(PeopleSystem, ARefusedTokenIsLoggedWithTheAddressAndWithoutTheToken) {
   EXPECT_FALSE(has(daemon_log(), "divvy_guess"));
 }
 
-TEST_F(PeopleSystem, NobodySpeaksWithTheDaemonInTheClear) {
+TEST_F(PeopleSystem, TheNetworkApiRefusesPlaintext) {
   const auto plain = net::http_request(
       net::TcpAddress{"127.0.0.1", port_},
       {.method = "GET", .path = "/v1/whoami", .query = {}, .body = {}}, std::chrono::seconds(20));

@@ -329,9 +329,6 @@ Status check(const JobSpec& spec) {
   if (spec.mode == GpuMode::kMps && spec.request.gpus_per_member() != 1) {
     return wrong("mode", "mode mps takes one GPU; leave it out to take turns on several");
   }
-  if (spec.mode == GpuMode::kMps && spec.container) {
-    return wrong("mode", "containers cannot be in mode mps yet; leave it out");
-  }
   if (spec.holder != Holder::kMembers &&
       (spec.container || spec.array || spec.members() != 1 || spec.request.no_gpu())) {
     return wrong("holder",

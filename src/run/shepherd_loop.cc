@@ -1,4 +1,4 @@
-#include "run/tending.h"
+#include "run/shepherd_loop.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -13,36 +13,34 @@
 
 #include "base/log.h"
 #include "sys/cgroup_tree.h"
+#include "sys/pipe.h"
 
 namespace divvy::run {
 namespace {
 
 constexpr std::size_t kMaxCallers = 64;
 
-struct Pipe {
-  UniqueFd reader;
-  UniqueFd writer;
-};
-
-Pipe make_pipe() {
-  int ends[2] = {-1, -1};
-  if (::pipe2(ends, O_CLOEXEC) != 0) log_error("no pipe", {{"reason", std::strerror(errno)}});
-  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+// A member without one of its streams is better than none.
+sys::Pipe make_pipe() {
+  auto pipe = sys::make_pipe();
+  if (pipe) return *std::move(pipe);
+  log_error("a stream is missing", {{"reason", pipe.error().message}});
+  return {};
 }
 
 }  // namespace
 
-Tending::Tending(const MemberFolder& folder, Orders orders, Watch watch, UniqueFd signals,
-                 UniqueFd door)
+ShepherdLoop::ShepherdLoop(const MemberFolder& folder, Orders orders, Watch watch, UniqueFd signals,
+                           UniqueFd listener)
     : folder_(folder),
       orders_(std::move(orders)),
       watch_(std::move(watch)),
       signals_(std::move(signals)),
-      door_(std::move(door)),
+      listener_(std::move(listener)),
       program_(make_program(orders_, folder_)),
       log_(folder_.fd(), orders_.member.log_part, orders_.member.log_parts) {}
 
-void Tending::start() {
+void ShepherdLoop::start() {
   if (orders_.control_groups) {
     const CgroupPlan plan = plan_cgroup(sys::find_cgroup_tree(), unique_name(folder_));
     // Written down first: whoever comes after a shepherd that was killed has to find them.
@@ -59,16 +57,16 @@ void Tending::start() {
 
   const Status prepared = program_->prepare();
   auto plan = prepared ? program_->start() : err(prepared.error());
-  Pipe output = make_pipe();
-  Pipe error = make_pipe();
-  Pipe input = orders_.member.keep_input ? make_pipe() : Pipe{};
+  sys::Pipe output = make_pipe();
+  sys::Pipe error = make_pipe();
+  sys::Pipe input = orders_.member.keep_input ? make_pipe() : sys::Pipe{};
   tl::expected<pid_t, ChildFailure> child =
       tl::unexpected(ChildFailure{126, plan ? "" : plan.error().message});
   if (plan) {
     plan->input = input.reader.get();
     plan->output = output.writer.get();
     plan->error = error.writer.get();
-    plan->cgroup_doors = group_.doors();
+    plan->cgroup_procs = group_.procs_files();
     // So that it can open /dev/stdout once more, which looks at who owns the pipe.
     for (const int end : {plan->input, plan->output, plan->error}) {
       if (end >= 0) (void)::fchown(end, plan->uid, plan->gid);
@@ -94,19 +92,19 @@ void Tending::start() {
   }
 }
 
-void Tending::tend() {
+void ShepherdLoop::run() {
   start();
   while (phase_ != Phase::kDone) wait_for_something();
   finish();
 }
 
-void Tending::wait_for_something() {
+void ShepherdLoop::wait_for_something() {
   // The others wait outside.
   const bool full = callers_.size() >= kMaxCallers;
   std::vector<pollfd> waits = {{signals_.get(), POLLIN, 0},
                                {output_.get(), POLLIN, 0},
                                {error_.get(), POLLIN, 0},
-                               {full ? -1 : door_.get(), POLLIN, 0}};
+                               {full ? -1 : listener_.get(), POLLIN, 0}};
   const std::size_t fixed = waits.size();
   for (const auto& caller : callers_) waits.push_back({caller->socket.get(), POLLIN, 0});
 
@@ -149,14 +147,14 @@ void Tending::wait_for_something() {
   }
 }
 
-void Tending::take_signals() {
+void ShepherdLoop::take_signals() {
   signalfd_siginfo info{};
   while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT) stop(orders_.member.grace);
   }
 }
 
-void Tending::collect_children() {
+void ShepherdLoop::collect_children() {
   for (;;) {
     int status = 0;
     const pid_t pid = ::waitpid(-1, &status, WNOHANG);
@@ -166,7 +164,7 @@ void Tending::collect_children() {
   }
 }
 
-void Tending::child_ended(pid_t pid, int status) {
+void ShepherdLoop::child_ended(pid_t pid, int status) {
   const int exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
   const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   if (pid == aside_) {
@@ -183,11 +181,11 @@ void Tending::child_ended(pid_t pid, int status) {
   for (const auto& caller : callers_) {
     if (caller->child != pid) continue;
     caller->child = 0;
-    answer(*caller, {DoorAnswer::Kind::kEnded, pid, exit_code, signal, {}});
+    answer(*caller, {ShepherdAnswer::Kind::kEnded, pid, exit_code, signal, {}});
   }
 }
 
-void Tending::read_output(LogStream stream, UniqueFd& pipe) {
+void ShepherdLoop::read_output(LogStream stream, UniqueFd& pipe) {
   std::array<char, 65536> buffer;
   const ssize_t got = ::read(pipe.get(), buffer.data(), buffer.size());
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -206,7 +204,7 @@ void Tending::read_output(LogStream stream, UniqueFd& pipe) {
 }
 
 // All writers are gone; what they wrote last is still in the pipes.
-void Tending::drain_output() {
+void ShepherdLoop::drain_output() {
   for (std::size_t before = 1; before > 0;) {
     before = 0;
     for (auto& [stream, pipe] : {std::pair<LogStream, UniqueFd&>(LogStream::kStdout, output_),

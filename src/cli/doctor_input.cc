@@ -1,4 +1,4 @@
-#include "cli/doctor_patient.h"
+#include "cli/doctor_input.h"
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -66,27 +66,27 @@ bool clock_is_synchronized() {
 
 }  // namespace
 
-Patient this_machine(const Services& services) {
-  Patient patient;
-  patient.version = services.version;
-  patient.simulated = services.daemon.simulated;
-  patient.uid = ::geteuid();
-  patient.run_folder = services.daemon.socket.parent_path();
-  patient.state_folder = services.state_folder;
-  patient.shim = services.libraries.shim;
+DoctorInput this_machine(const Services& services) {
+  DoctorInput input;
+  input.version = services.version;
+  input.simulated = services.daemon.simulated;
+  input.uid = ::geteuid();
+  input.run_folder = services.daemon.socket.parent_path();
+  input.state_folder = services.state_folder;
+  input.shim = services.libraries.shim;
   const char* path = std::getenv("PATH");
-  patient.search_path = path == nullptr ? "" : path;
-  patient.kernel = kernel_release();
-  patient.open_files = open_files();
-  patient.now = std::chrono::system_clock::now();
-  patient.clock_synchronized = clock_is_synchronized();
-  patient.inventory = services.inventory;
-  patient.ask_daemon = [daemon = Daemon(services.daemon)](const std::string& what) {
+  input.search_path = path == nullptr ? "" : path;
+  input.kernel = kernel_release();
+  input.open_files = open_files();
+  input.now = std::chrono::system_clock::now();
+  input.clock_synchronized = clock_is_synchronized();
+  input.inventory = services.inventory;
+  input.ask_daemon = [daemon = Daemon(services.daemon)](const std::string& what) {
     return daemon.ask("GET", what, {}, std::chrono::seconds(5));
   };
-  patient.preload = [shim = patient.shim] { return preload(shim); };
-  if (services.daemon_settings) patient.settings = services.daemon_settings();
-  return patient;
+  input.preload = [shim = input.shim] { return preload(shim); };
+  if (services.daemon_settings) input.settings = services.daemon_settings();
+  return input;
 }
 
 }  // namespace divvy::cli

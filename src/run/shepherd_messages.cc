@@ -1,4 +1,4 @@
-#include "run/door_messages.h"
+#include "run/shepherd_messages.h"
 
 #include <signal.h>
 
@@ -14,9 +14,6 @@ constexpr std::uint32_t kMaxGraceSeconds = 7 * 24 * 3600;
 
 json::value request_value(const StopRequest& request) {
   return {{"stop", {{"graceSeconds", request.grace.count()}}}};
-}
-json::value request_value(const FreezeRequest& request) {
-  return {{"freeze", {{"frozen", request.frozen}}}};
 }
 json::value request_value(const ExecRequest& request) {
   json::object body;
@@ -50,7 +47,6 @@ void read(JsonFields& fields, StopRequest& request) {
   if (grace > kMaxGraceSeconds) fields.refuse("graceSeconds", "is too long");
   request.grace = std::chrono::seconds(grace);
 }
-void read(JsonFields& fields, FreezeRequest& request) { fields.take("frozen", request.frozen); }
 void read(JsonFields& fields, ExecRequest& request) {
   fields.take("command", request.command);
   fields.take("environment", request.environment);
@@ -82,12 +78,12 @@ void read(JsonFields& fields, SignalRequest& request) {
 }
 
 template <typename Request>
-Result<DoorRequest> read_request(const json::object& body) {
+Result<ShepherdRequest> read_request(const json::object& body) {
   Request request;
   JsonFields fields(body);
   read(fields, request);
   DIVVY_RETURN_IF_ERROR(fields.status());
-  return DoorRequest(std::move(request));
+  return ShepherdRequest(std::move(request));
 }
 
 constexpr std::string_view kDone = "done";
@@ -95,15 +91,15 @@ constexpr std::string_view kStarted = "started";
 constexpr std::string_view kEnded = "ended";
 constexpr std::string_view kRefused = "refused";
 
-std::string_view name_of(DoorAnswer::Kind kind) {
+std::string_view name_of(ShepherdAnswer::Kind kind) {
   switch (kind) {
-    case DoorAnswer::Kind::kDone:
+    case ShepherdAnswer::Kind::kDone:
       return kDone;
-    case DoorAnswer::Kind::kStarted:
+    case ShepherdAnswer::Kind::kStarted:
       return kStarted;
-    case DoorAnswer::Kind::kEnded:
+    case ShepherdAnswer::Kind::kEnded:
       return kEnded;
-    case DoorAnswer::Kind::kRefused:
+    case ShepherdAnswer::Kind::kRefused:
       break;
   }
   return kRefused;
@@ -111,13 +107,14 @@ std::string_view name_of(DoorAnswer::Kind kind) {
 
 }  // namespace
 
-std::string to_message(const DoorRequest& request) {
+std::string to_message(const ShepherdRequest& request) {
   return json::serialize(
       std::visit([](const auto& which) { return request_value(which); }, request));
 }
 
-Result<DoorRequest> parse_door_request(std::string_view text) {
-  if (text.size() > kMaxDoorMessage) return err(ErrorCode::kOutOfRange, "a request is too long");
+Result<ShepherdRequest> parse_shepherd_request(std::string_view text) {
+  if (text.size() > kMaxShepherdMessage)
+    return err(ErrorCode::kOutOfRange, "a request is too long");
   DIVVY_TRY(object, parse_object(text, "request"));
   if (object.size() != 1 || !object.begin()->value().is_object()) {
     return err(ErrorCode::kInvalidArgument, "a request is one object with one object in it");
@@ -125,7 +122,6 @@ Result<DoorRequest> parse_door_request(std::string_view text) {
   const std::string_view name = object.begin()->key();
   const json::object& body = object.begin()->value().get_object();
   if (name == "stop") return read_request<StopRequest>(body);
-  if (name == "freeze") return read_request<FreezeRequest>(body);
   if (name == "exec") return read_request<ExecRequest>(body);
   if (name == "copy") return read_request<CopyRequest>(body);
   if (name == "attach") return read_request<AttachRequest>(body);
@@ -134,7 +130,7 @@ Result<DoorRequest> parse_door_request(std::string_view text) {
   return err(ErrorCode::kUnsupported, "a shepherd of this version does not know this request");
 }
 
-std::string to_message(const DoorAnswer& answer) {
+std::string to_message(const ShepherdAnswer& answer) {
   return json::serialize(json::object{{"answer", name_of(answer.kind)},
                                       {"pid", answer.pid},
                                       {"exitCode", answer.exit_code},
@@ -142,10 +138,11 @@ std::string to_message(const DoorAnswer& answer) {
                                       {"reason", answer.reason}});
 }
 
-Result<DoorAnswer> parse_door_answer(std::string_view text) {
-  if (text.size() > kMaxDoorMessage) return err(ErrorCode::kOutOfRange, "an answer is too long");
+Result<ShepherdAnswer> parse_shepherd_answer(std::string_view text) {
+  if (text.size() > kMaxShepherdMessage)
+    return err(ErrorCode::kOutOfRange, "an answer is too long");
   DIVVY_TRY(object, parse_object(text, "answer"));
-  DoorAnswer answer;
+  ShepherdAnswer answer;
   JsonFields fields(object);
   std::string kind;
   fields.take("answer", kind);
@@ -154,13 +151,13 @@ Result<DoorAnswer> parse_door_answer(std::string_view text) {
   fields.take("signal", answer.signal);
   fields.take("reason", answer.reason);
   if (kind == kDone) {
-    answer.kind = DoorAnswer::Kind::kDone;
+    answer.kind = ShepherdAnswer::Kind::kDone;
   } else if (kind == kStarted) {
-    answer.kind = DoorAnswer::Kind::kStarted;
+    answer.kind = ShepherdAnswer::Kind::kStarted;
   } else if (kind == kEnded) {
-    answer.kind = DoorAnswer::Kind::kEnded;
+    answer.kind = ShepherdAnswer::Kind::kEnded;
   } else if (kind == kRefused) {
-    answer.kind = DoorAnswer::Kind::kRefused;
+    answer.kind = ShepherdAnswer::Kind::kRefused;
   } else {
     fields.refuse("answer", "is of a kind that this version does not know");
   }

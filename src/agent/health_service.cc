@@ -1,4 +1,4 @@
-#include "agent/gpu_care.h"
+#include "agent/health_service.h"
 
 #include <utility>
 
@@ -15,7 +15,7 @@ std::vector<health::WatchedGpu> watched_gpus(const ledger::Slices& slices) {
 
 }  // namespace
 
-GpuCare::GpuCare(const Parts& parts)
+HealthService::HealthService(const Parts& parts)
     : tenants_(parts.tenants),
       clock_(parts.clock),
       events_(parts.clock),
@@ -28,30 +28,31 @@ GpuCare::GpuCare(const Parts& parts)
                 .rest = [this](const auto& gpu, const auto& why,
                                bool failing) { tenants_.set_resting(gpu, why, failing); }}) {}
 
-Result<std::unique_ptr<GpuCare>> GpuCare::create(Parts parts) {
-  std::unique_ptr<GpuCare> care(new GpuCare(parts));
+Result<std::unique_ptr<HealthService>> HealthService::create(Parts parts) {
+  std::unique_ptr<HealthService> service(new HealthService(parts));
   const std::vector<health::WatchedGpu> gpus = watched_gpus(parts.tenants.slices());
   std::map<model::GpuUuid, model::GpuIndex> indices;
   for (const health::WatchedGpu& gpu : gpus) indices.emplace(gpu.uuid, gpu.index);
-  DIVVY_TRY(watch, health::HealthWatch::create(
-                       {.settings = parts.settings,
-                        .gpus = gpus,
-                        .clock = parts.clock,
-                        .events = care->events_,
-                        .samples = care->samples_,
-                        .cordons = std::move(parts.cordons),
-                        .keep_cordon = std::move(parts.keep_cordon),
-                        .changed =
-                            [&failing = care->failing_, indices](const health::GpuHealth& health) {
-                              failing.gpu_changed(indices.at(health.uuid), health);
-                            },
-                        .tick = [&failing = care->failing_] { return failing.tick(); }}));
-  care->watch_ = std::move(watch);
-  return care;
+  DIVVY_TRY(watch,
+            health::HealthWatch::create(
+                {.settings = parts.settings,
+                 .gpus = gpus,
+                 .clock = parts.clock,
+                 .events = service->events_,
+                 .samples = service->samples_,
+                 .cordons = std::move(parts.cordons),
+                 .keep_cordon = std::move(parts.keep_cordon),
+                 .changed =
+                     [&failing = service->failing_, indices](const health::GpuHealth& health) {
+                       failing.gpu_changed(indices.at(health.uuid), health);
+                     },
+                 .tick = [&failing = service->failing_] { return failing.tick(); }}));
+  service->watch_ = std::move(watch);
+  return service;
 }
 
-Status GpuCare::cordon(const model::GpuUuid& gpu, std::string reason, bool drain,
-                       std::optional<Duration> end_after) {
+Status HealthService::cordon(const model::GpuUuid& gpu, std::string reason, bool drain,
+                             std::optional<Duration> end_after) {
   const auto now = std::chrono::floor<std::chrono::seconds>(clock_.wall_now());
   DIVVY_RETURN_IF_ERROR(
       watch_->cordon(gpu, model::Cordon{std::move(reason), drain, now.time_since_epoch().count()}));
@@ -62,6 +63,8 @@ Status GpuCare::cordon(const model::GpuUuid& gpu, std::string reason, bool drain
   return {};
 }
 
-Status GpuCare::uncordon(const model::GpuUuid& gpu) { return watch_->cordon(gpu, std::nullopt); }
+Status HealthService::uncordon(const model::GpuUuid& gpu) {
+  return watch_->cordon(gpu, std::nullopt);
+}
 
 }  // namespace divvy::agent

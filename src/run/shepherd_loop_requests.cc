@@ -1,4 +1,4 @@
-// What a shepherd does for those who come to its door.
+// What a shepherd does on request.
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "run/door_socket.h"
-#include "run/tending.h"
+#include "run/shepherd_loop.h"
+#include "run/shepherd_socket.h"
 #include "sys/processes.h"
 
 namespace divvy::run {
@@ -42,32 +42,32 @@ Result<Terminal> open_terminal(const TerminalSize& size) {
 
 }  // namespace
 
-void Tending::let_in() {
-  UniqueFd socket = accept_at_door(door_.get(), orders_.member.uid);
+void ShepherdLoop::let_in() {
+  UniqueFd socket = accept_caller(listener_.get(), orders_.member.uid);
   if (!socket) return;
   callers_.push_back(std::make_unique<Caller>());
   callers_.back()->socket = std::move(socket);
 }
 
-void Tending::answer(const Caller& caller, const DoorAnswer& answer,
-                     const std::vector<int>& fds) const {
+void ShepherdLoop::answer(const Caller& caller, const ShepherdAnswer& answer,
+                          const std::vector<int>& fds) const {
   // Whoever does not take an answer finds the connection closed with the member.
-  (void)send_at_door(caller.socket.get(), to_message(answer), fds);
+  (void)send_shepherd_message(caller.socket.get(), to_message(answer), fds);
 }
 
-void Tending::refuse(const Caller& caller, std::string reason) const {
-  answer(caller, {DoorAnswer::Kind::kRefused, 0, 0, 0, std::move(reason)});
+void ShepherdLoop::refuse(const Caller& caller, std::string reason) const {
+  answer(caller, {ShepherdAnswer::Kind::kRefused, 0, 0, 0, std::move(reason)});
 }
 
-bool Tending::serve(Caller& caller) {
-  const DoorPacket packet = receive_at_door(caller.socket.get());
-  if (packet.outcome == DoorPacket::Outcome::kNothingYet) return true;
-  if (packet.outcome == DoorPacket::Outcome::kClosed) return false;
+bool ShepherdLoop::serve(Caller& caller) {
+  const sys::Packet packet = receive_shepherd_packet(caller.socket.get());
+  if (packet.outcome == sys::Packet::Outcome::kNothingYet) return true;
+  if (packet.outcome == sys::Packet::Outcome::kClosed) return false;
   if (!packet.complete) {
     refuse(caller, "the request is too long");
     return false;
   }
-  const auto request = parse_door_request(packet.text);
+  const auto request = parse_shepherd_request(text_of(packet));
   if (!request) {
     refuse(caller, request.error().message);
     return false;
@@ -76,24 +76,13 @@ bool Tending::serve(Caller& caller) {
   return true;
 }
 
-void Tending::handle(Caller& caller, const StopRequest& request,
-                     const std::vector<UniqueFd>& /*fds*/) {
+void ShepherdLoop::handle(Caller& caller, const StopRequest& request,
+                          const std::vector<UniqueFd>& /*fds*/) {
   stop(request.grace);
   answer(caller, {});
 }
 
-void Tending::handle(Caller& caller, const FreezeRequest& request,
-                     const std::vector<UniqueFd>& /*fds*/) {
-  if (phase_ != Phase::kRunning) return refuse(caller, "the member is ending");
-  if (const auto plan = program_->freeze(request.frozen)) {
-    if (!run_aside(*plan)) return refuse(caller, "podman could not be started");
-  } else if (!group_.freeze(request.frozen)) {
-    sys::signal_descendants(::getpid(), request.frozen ? SIGSTOP : SIGCONT);
-  }
-  answer(caller, {});
-}
-
-void Tending::start_for(Caller& caller, ChildPlan plan, const std::vector<UniqueFd>& fds) {
+void ShepherdLoop::start_for(Caller& caller, ChildPlan plan, const std::vector<UniqueFd>& fds) {
   if (phase_ != Phase::kRunning) return refuse(caller, "the member is ending");
   if (caller.child > 0) return refuse(caller, "one command to a connection");
   if (fds.size() == 3) {
@@ -103,21 +92,22 @@ void Tending::start_for(Caller& caller, ChildPlan plan, const std::vector<Unique
   } else if (plan.terminal < 0) {
     return refuse(caller, "three descriptors have to come with it: input, output and error");
   }
-  plan.cgroup_doors = group_.doors();
+  plan.cgroup_procs = group_.procs_files();
   const auto child = start_child(plan);
   if (!child) {
     answer(caller,
-           {DoorAnswer::Kind::kEnded, 0, child.error().exit_code, 0, child.error().message});
+           {ShepherdAnswer::Kind::kEnded, 0, child.error().exit_code, 0, child.error().message});
     return;
   }
   caller.child = *child;
 }
 
-void Tending::handle(Caller& caller, const ExecRequest& request, const std::vector<UniqueFd>& fds) {
+void ShepherdLoop::handle(Caller& caller, const ExecRequest& request,
+                          const std::vector<UniqueFd>& fds) {
   ChildPlan plan = program_->exec(request);
   if (!request.terminal) {
     start_for(caller, std::move(plan), fds);
-    if (caller.child > 0) answer(caller, {DoorAnswer::Kind::kStarted, caller.child, 0, 0, {}});
+    if (caller.child > 0) answer(caller, {ShepherdAnswer::Kind::kStarted, caller.child, 0, 0, {}});
     return;
   }
   auto terminal = open_terminal(*request.terminal);
@@ -127,34 +117,36 @@ void Tending::handle(Caller& caller, const ExecRequest& request, const std::vect
   plan.terminal = terminal->childs.get();
   start_for(caller, std::move(plan), {});
   if (caller.child > 0) {
-    answer(caller, {DoorAnswer::Kind::kStarted, caller.child, 0, 0, {}}, {terminal->ours.get()});
+    answer(caller, {ShepherdAnswer::Kind::kStarted, caller.child, 0, 0, {}},
+           {terminal->ours.get()});
   }
 }
 
-void Tending::handle(Caller& caller, const CopyRequest& request, const std::vector<UniqueFd>& fds) {
+void ShepherdLoop::handle(Caller& caller, const CopyRequest& request,
+                          const std::vector<UniqueFd>& fds) {
   start_for(caller, program_->copy(request), fds);
-  if (caller.child > 0) answer(caller, {DoorAnswer::Kind::kStarted, caller.child, 0, 0, {}});
+  if (caller.child > 0) answer(caller, {ShepherdAnswer::Kind::kStarted, caller.child, 0, 0, {}});
 }
 
-void Tending::handle(Caller& caller, const AttachRequest& /*request*/,
-                     const std::vector<UniqueFd>& /*fds*/) {
+void ShepherdLoop::handle(Caller& caller, const AttachRequest& /*request*/,
+                          const std::vector<UniqueFd>& /*fds*/) {
   if (phase_ != Phase::kRunning) return refuse(caller, "the member is ending");
   const auto ends = attachments_.add(caller.socket.get());
   if (!ends) return refuse(caller, ends.error().message);
   std::vector<int> fds = {ends->output.get(), ends->error.get()};
   if (input_) fds.push_back(input_.get());
-  answer(caller, {DoorAnswer::Kind::kStarted, command_, 0, 0, {}}, fds);
+  answer(caller, {ShepherdAnswer::Kind::kStarted, command_, 0, 0, {}}, fds);
 }
 
-void Tending::handle(Caller& caller, const CloseInputRequest& /*request*/,
-                     const std::vector<UniqueFd>& /*fds*/) {
+void ShepherdLoop::handle(Caller& caller, const CloseInputRequest& /*request*/,
+                          const std::vector<UniqueFd>& /*fds*/) {
   if (!attachments_.has(caller.socket.get())) return refuse(caller, "you are not attached");
   input_.reset();
   answer(caller, {});
 }
 
-void Tending::handle(Caller& caller, const SignalRequest& request,
-                     const std::vector<UniqueFd>& /*fds*/) {
+void ShepherdLoop::handle(Caller& caller, const SignalRequest& request,
+                          const std::vector<UniqueFd>& /*fds*/) {
   if (caller.child <= 0) return refuse(caller, "nothing runs for this connection");
   // In a container it is root's podman that gets it. Stopped at the wrong moment, it would hold
   // locks that every container of the machine waits for.
@@ -167,7 +159,7 @@ void Tending::handle(Caller& caller, const SignalRequest& request,
   answer(caller, {});
 }
 
-void Tending::hang_up(Caller& caller) {
+void ShepherdLoop::hang_up(Caller& caller) {
   attachments_.remove(caller.socket.get());
   // As when a terminal is closed; what wants to stay may, until the member ends.
   if (caller.child > 1) ::kill(-caller.child, SIGHUP);

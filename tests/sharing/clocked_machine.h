@@ -1,22 +1,22 @@
-// A house in simulated time: GPU time passes only when the test says so, and the arbiter looks once
-// after every step. The daemon's parts run inside the test, without the arbiter's thread; `divvy
-// run`, the shim and the programs are the real ones. Time waits for the programs and for the shim
-// in them: it goes on when each has queued what it wanted and sleeps, so how busy the machine is
-// does not matter here.
+// A machine in simulated time: GPU time passes only when the test says so, and the arbiter looks
+// once after every step. The daemon's parts run inside the test, without the arbiter's thread;
+// `divvy run`, the shim and the programs are the real ones. Time waits for the programs and for the
+// shim in them: it goes on when each has queued what it wanted and sleeps, so how busy the machine
+// is does not matter here.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "sharing/house.h"
+#include "sharing/sharing_machine.h"
 
 namespace divvy::testing {
 
-class ClockedHouse : public House {
+class ClockedMachine : public SharingMachine {
  public:
-  explicit ClockedHouse(int gpus);
-  ~ClockedHouse() override;
+  explicit ClockedMachine(int gpus);
+  ~ClockedMachine() override;
 
   // Programs that do nothing until they are asked, and those that a test stops: time does not wait
   // for them while they are idle or stopped. They outlive the calls below.

@@ -1,4 +1,5 @@
-// The real shepherd's door: other commands beside a member's, watching it, and copying.
+// What the real shepherd does on request: other commands beside a member's, watching it, and
+// copying.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -8,8 +9,8 @@
 
 #include <fstream>
 
-#include "run/door_client.h"
-#include "run/door_socket.h"
+#include "run/shepherd_client.h"
+#include "run/shepherd_socket.h"
 #include "run/testing.h"
 
 namespace divvy::run {
@@ -39,7 +40,7 @@ std::string read_to_end(int fd) {
   return text;
 }
 
-class Door : public RuntimeTest {
+class ShepherdRequests : public RuntimeTest {
  protected:
   void SetUp() override {
     RuntimeTest::SetUp();
@@ -53,10 +54,10 @@ class Door : public RuntimeTest {
     await_line(key(1), "ready");
   }
   MemberFolder folder() const { return *MemberFolder::open(runtime_->folder_of(key(1))); }
-  DoorVisit visit() const { return *DoorVisit::begin(folder()); }
+  ShepherdClient visit() const { return *ShepherdClient::begin(folder()); }
 
   struct Done {
-    DoorAnswer end;
+    ShepherdAnswer end;
     std::string output;
     std::string error;
   };
@@ -64,9 +65,9 @@ class Door : public RuntimeTest {
     Pipe in;
     Pipe out;
     Pipe error;
-    DoorVisit door = visit();
+    ShepherdClient client = visit();
     const Status started =
-        door.exec(request, {in.reader.get(), out.writer.get(), error.writer.get()});
+        client.exec(request, {in.reader.get(), out.writer.get(), error.writer.get()});
     EXPECT_TRUE(started) << started.error().message;
     EXPECT_EQ(::write(in.writer.get(), input.data(), input.size()),
               static_cast<ssize_t>(input.size()));
@@ -76,7 +77,7 @@ class Door : public RuntimeTest {
     Done done;
     done.output = read_to_end(out.reader.get());
     done.error = read_to_end(error.reader.get());
-    const auto end = door.ended(kTestPatience);
+    const auto end = client.ended(kTestPatience);
     EXPECT_TRUE(end && *end);
     if (end && *end) done.end = **end;
     return done;
@@ -85,7 +86,7 @@ class Door : public RuntimeTest {
   MemberStart member_;
 };
 
-TEST_F(Door, RunsACommandBesideTheMembersWithTheCallersStreams) {
+TEST_F(ShepherdRequests, RunsACommandBesideTheMembersWithTheCallersStreams) {
   begin();
   const Done done = exec({{"/bin/sh", "-c", "cat; echo $COLOUR $SHAPE; pwd; echo no >&2; exit 6"},
                           {{"SHAPE", "round"}},
@@ -97,21 +98,21 @@ TEST_F(Door, RunsACommandBesideTheMembersWithTheCallersStreams) {
   EXPECT_EQ(done.end.exit_code, 6);
 }
 
-TEST_F(Door, SaysWhyACommandCannotBeRun) {
+TEST_F(ShepherdRequests, SaysWhyACommandCannotBeRun) {
   begin();
   Pipe pipe;
   const std::vector<int> streams = {pipe.reader.get(), pipe.writer.get(), pipe.writer.get()};
-  DoorVisit door = visit();
-  EXPECT_EQ(door.exec({{"no-such-program"}, {}, "", {}}, streams).error().code,
+  ShepherdClient client = visit();
+  EXPECT_EQ(client.exec({{"no-such-program"}, {}, "", {}}, streams).error().code,
             ErrorCode::kNotFound);
-  EXPECT_FALSE(door.exec({{}, {}, "", {}}, streams));
+  EXPECT_FALSE(client.exec({{}, {}, "", {}}, streams));
   EXPECT_FALSE(visit().exec({{"true"}, {}, "", {}}, {})) << "without streams";
 }
 
-TEST_F(Door, GivesACommandATerminalOfTheRightSize) {
+TEST_F(ShepherdRequests, GivesACommandATerminalOfTheRightSize) {
   begin();
-  DoorVisit door = visit();
-  const auto terminal = door.exec_in_terminal(
+  ShepherdClient client = visit();
+  const auto terminal = client.exec_in_terminal(
       {{"/bin/sh", "-c", "stty size; tty >/dev/null && echo terminal; read x; stty size"},
        {},
        "",
@@ -132,30 +133,30 @@ TEST_F(Door, GivesACommandATerminalOfTheRightSize) {
   ASSERT_EQ(::ioctl(terminal->get(), TIOCSWINSZ, &window), 0);
   ASSERT_EQ(::write(terminal->get(), "x\n", 2), 2);
   EXPECT_NE(read_to_end(terminal->get()).find("44 55"), std::string::npos);
-  EXPECT_EQ((*door.ended(kTestPatience))->exit_code, 0);
+  EXPECT_EQ((*client.ended(kTestPatience))->exit_code, 0);
 }
 
-TEST_F(Door, PassesSignalsToTheCommandOfTheCaller) {
+TEST_F(ShepherdRequests, PassesSignalsToTheCommandOfTheCaller) {
   begin();
   Pipe pipe;
   Pipe out;
-  DoorVisit door = visit();
-  ASSERT_TRUE(door.exec(
+  ShepherdClient client = visit();
+  ASSERT_TRUE(client.exec(
       {{"/bin/sh", "-c", "trap 'exit 3' INT; echo ready; while :; do sleep 1; done"}, {}, "", {}},
       {pipe.reader.get(), out.writer.get(), out.writer.get()}));
   char buffer[16];
   ASSERT_GT(::read(out.reader.get(), buffer, sizeof buffer), 0);
-  ASSERT_TRUE(door.signal(SIGINT));
-  EXPECT_EQ((*door.ended(kTestPatience))->exit_code, 3);
+  ASSERT_TRUE(client.signal(SIGINT));
+  EXPECT_EQ((*client.ended(kTestPatience))->exit_code, 3);
 }
 
-TEST_F(Door, EndsCommandsWithTheMember) {
+TEST_F(ShepherdRequests, EndsCommandsWithTheMember) {
   begin();
   Pipe pipe;
   Pipe out;
-  DoorVisit door = visit();
-  ASSERT_TRUE(door.exec({{"sleep", "1000"}, {}, "", {}},
-                        {pipe.reader.get(), out.writer.get(), out.writer.get()}));
+  ShepherdClient client = visit();
+  ASSERT_TRUE(client.exec({{"sleep", "1000"}, {}, "", {}},
+                          {pipe.reader.get(), out.writer.get(), out.writer.get()}));
   EXPECT_EQ(processes_of(key(1)).size(), 2U);
   ASSERT_TRUE(runtime_->stop(key(1), seconds(0)));
   await_end(key(1));
@@ -164,10 +165,10 @@ TEST_F(Door, EndsCommandsWithTheMember) {
   EXPECT_EQ(read_to_end(out.reader.get()), "");
 }
 
-TEST_F(Door, ShowsTheOutputFromNowOnAndTakesInput) {
+TEST_F(ShepherdRequests, ShowsTheOutputFromNowOnAndTakesInput) {
   begin();
-  DoorVisit door = visit();
-  auto attached = door.attach();
+  ShepherdClient client = visit();
+  auto attached = client.attach();
   ASSERT_TRUE(attached) << attached.error().message;
   ASSERT_TRUE(attached->input);
   ASSERT_EQ(::write(attached->input->get(), "one\ntwo\n", 8), 8);
@@ -182,45 +183,45 @@ TEST_F(Door, ShowsTheOutputFromNowOnAndTakesInput) {
   await_line(key(1), "got two");
   ASSERT_TRUE(runtime_->stop(key(1), seconds(0)));
   EXPECT_EQ(read_to_end(attached->output.get()), "");
-  const auto end = door.ended(kTestPatience);
+  const auto end = client.ended(kTestPatience);
   ASSERT_TRUE(end && *end);
-  EXPECT_EQ((*end)->kind, DoorAnswer::Kind::kEnded);
+  EXPECT_EQ((*end)->kind, ShepherdAnswer::Kind::kEnded);
 }
 
-TEST_F(Door, LetsTheMembersInputEnd) {
+TEST_F(ShepherdRequests, ClosesTheMembersInput) {
   member_.command = {"cat"};
   start(member_);
-  DoorVisit door = visit();
-  auto attached = door.attach();
+  ShepherdClient client = visit();
+  auto attached = client.attach();
   ASSERT_TRUE(attached);
   ASSERT_TRUE(attached->input);
   ASSERT_EQ(::write(attached->input->get(), "all\n", 4), 4);
-  ASSERT_TRUE(door.close_input());
+  ASSERT_TRUE(client.close_input());
   attached->input.reset();
   EXPECT_TRUE(await_end(key(1)).end->succeeded());
   EXPECT_EQ(output(key(1)), "all\n");
 }
 
 // The last word may be there before anybody asks for anything else.
-TEST_F(Door, TellsTheEndAlsoToWhoeverClosesTheInputAfterIt) {
+TEST_F(ShepherdRequests, TellsTheEndAlsoToWhoeverClosesTheInputAfterIt) {
   member_.command = {"/bin/sh", "-c", "read go; exit 4"};
   start(member_);
-  DoorVisit door = visit();
-  auto attached = door.attach();
+  ShepherdClient client = visit();
+  auto attached = client.attach();
   ASSERT_TRUE(attached);
   ASSERT_EQ(::write(attached->input->get(), "go\n", 3), 3);
   await_end(key(1));
-  EXPECT_TRUE(door.close_input());
-  const auto end = door.ended(kTestPatience);
+  EXPECT_TRUE(client.close_input());
+  const auto end = client.ended(kTestPatience);
   ASSERT_TRUE(end && *end);
   EXPECT_EQ((*end)->exit_code, 4);
 }
 
-TEST_F(Door, DropsWhoeverDoesNotRead) {
+TEST_F(ShepherdRequests, DetachesAReaderThatDoesNotRead) {
   member_.command = {"/bin/sh", "-c",
                      "read go; head -c 8000000 /dev/zero; echo; echo done; exec sleep 1000"};
   start(member_);
-  DoorVisit lazy = visit();
+  ShepherdClient lazy = visit();
   auto attached = lazy.attach();
   ASSERT_TRUE(attached);
   ASSERT_EQ(::write(attached->input->get(), "go\n", 3), 3);
@@ -229,7 +230,7 @@ TEST_F(Door, DropsWhoeverDoesNotRead) {
   EXPECT_EQ(lazy.ended(kTestPatience).error().code, ErrorCode::kFailedPrecondition);
 }
 
-TEST_F(Door, CopiesOutAndIn) {
+TEST_F(ShepherdRequests, CopiesOutAndIn) {
   const fs::path from = folder_.path() / "from";
   const fs::path to = folder_.path() / "to";
   fs::create_directories(from / "inner");
@@ -238,9 +239,9 @@ TEST_F(Door, CopiesOutAndIn) {
   begin();
   Pipe pipe;
   UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  DoorVisit out = visit();
+  ShepherdClient out = visit();
   ASSERT_TRUE(out.copy({from.string(), true}, {null.get(), pipe.writer.get(), null.get()}));
-  DoorVisit in = visit();
+  ShepherdClient in = visit();
   ASSERT_TRUE(in.copy({to.string(), false}, {pipe.reader.get(), null.get(), null.get()}));
   pipe.writer.reset();
   EXPECT_EQ((*out.ended(kTestPatience))->exit_code, 0);
@@ -251,7 +252,7 @@ TEST_F(Door, CopiesOutAndIn) {
   EXPECT_EQ(text, "content");
 }
 
-TEST_F(Door, IsClosedToOtherUsers) {
+TEST_F(ShepherdRequests, RefusesOtherUsers) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to become somebody else";
   member_.uid = 65534;
   member_.gid = 65534;
@@ -261,8 +262,8 @@ TEST_F(Door, IsClosedToOtherUsers) {
     if (child == 0) {
       const auto path = runtime_->folder_of(key(1));
       if (::setgid(user) != 0 || ::setuid(user) != 0) ::_exit(2);
-      auto door = DoorVisit::begin(path);
-      ::_exit(door && door->attach() ? 0 : 1);
+      auto client = ShepherdClient::begin(path);
+      ::_exit(client && client->attach() ? 0 : 1);
     }
     int status = -1;
     ::waitpid(child, &status, 0);
@@ -275,22 +276,22 @@ TEST_F(Door, IsClosedToOtherUsers) {
   EXPECT_FALSE(may_enter(65533));
 }
 
-TEST_F(Door, SurvivesNonsense) {
+TEST_F(ShepherdRequests, RefusesMalformedRequests) {
   begin();
   for (const std::string& text :
        {std::string("x"), std::string("{}"), std::string(60'000, '['), std::string("{\"exec\":{}}"),
         std::string("{\"stop\":{\"graceSeconds\":-1}}"), std::string("\0\0\0", 3)}) {
-    auto socket = connect_to_door(folder().fd());
+    auto socket = connect_to_shepherd(folder().fd());
     ASSERT_TRUE(socket);
-    ASSERT_TRUE(send_at_door(socket->get(), text));
-    const DoorPacket packet = receive_at_door(socket->get(), kTestPatience);
-    ASSERT_EQ(packet.outcome, DoorPacket::Outcome::kReceived);
-    EXPECT_EQ(parse_door_answer(packet.text)->kind, DoorAnswer::Kind::kRefused);
+    ASSERT_TRUE(send_shepherd_message(socket->get(), text));
+    const sys::Packet packet = receive_shepherd_packet(socket->get(), kTestPatience);
+    ASSERT_EQ(packet.outcome, sys::Packet::Outcome::kReceived);
+    EXPECT_EQ(parse_shepherd_answer(text_of(packet))->kind, ShepherdAnswer::Kind::kRefused);
   }
   // More callers than it lets in wait outside, and are served when others go.
   std::vector<UniqueFd> idle;
   for (int i = 0; i < 80; ++i) {
-    auto socket = connect_to_door(folder().fd());
+    auto socket = connect_to_shepherd(folder().fd());
     if (socket) idle.push_back(*std::move(socket));
   }
   idle.clear();

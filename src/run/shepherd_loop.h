@@ -15,22 +15,23 @@
 #include "base/unique_fd.h"
 #include "run/attachments.h"
 #include "run/cgroups.h"
-#include "run/door_messages.h"
 #include "run/kill_schedule.h"
 #include "run/member_folder.h"
 #include "run/member_program.h"
 #include "run/output_log.h"
+#include "run/shepherd_messages.h"
 
 namespace divvy::run {
 
-class Tending {
+class ShepherdLoop {
  public:
   // `folder`, whose lock the caller holds, outlives it. `signals` is a signalfd with SIGCHLD and
-  // the signals that ask the shepherd to end; `door` listens, or is none.
-  Tending(const MemberFolder& folder, Orders orders, Watch watch, UniqueFd signals, UniqueFd door);
+  // the signals that ask the shepherd to end; `listener` is the socket of the member, or is none.
+  ShepherdLoop(const MemberFolder& folder, Orders orders, Watch watch, UniqueFd signals,
+               UniqueFd listener);
 
   // Until nothing of the member is left and the last word is written.
-  void tend();
+  void run();
 
  private:
   using Moment = std::chrono::steady_clock::time_point;
@@ -54,7 +55,7 @@ class Tending {
   void read_output(LogStream stream, UniqueFd& pipe);
   void drain_output();
 
-  // --- Ending: tending_end.cc ---
+  // --- Ending: shepherd_loop_end.cc ---
   void stop(std::chrono::seconds grace);
   void kill_when_due();
   void signal_all(int number) const;
@@ -69,15 +70,14 @@ class Tending {
   [[nodiscard]] bool anybody_left();
   [[nodiscard]] std::optional<Moment> next_deadline() const;
 
-  // --- The door: tending_door.cc ---
+  // --- Requests: shepherd_loop_requests.cc ---
   void let_in();
   // False: hang up.
   bool serve(Caller& caller);
-  void answer(const Caller& caller, const DoorAnswer& answer,
+  void answer(const Caller& caller, const ShepherdAnswer& answer,
               const std::vector<int>& fds = {}) const;
   void refuse(const Caller& caller, std::string reason) const;
   void handle(Caller& caller, const StopRequest& request, const std::vector<UniqueFd>& fds);
-  void handle(Caller& caller, const FreezeRequest& request, const std::vector<UniqueFd>& fds);
   void handle(Caller& caller, const ExecRequest& request, const std::vector<UniqueFd>& fds);
   void handle(Caller& caller, const CopyRequest& request, const std::vector<UniqueFd>& fds);
   void handle(Caller& caller, const AttachRequest& request, const std::vector<UniqueFd>& fds);
@@ -90,7 +90,7 @@ class Tending {
   Orders orders_;
   Watch watch_;
   UniqueFd signals_;
-  UniqueFd door_;
+  UniqueFd listener_;
   SystemClock clock_;
   std::unique_ptr<MemberProgram> program_;
   Cgroup group_;

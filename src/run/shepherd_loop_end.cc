@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "run/tending.h"
+#include "run/shepherd_loop.h"
 #include "sys/processes.h"
 
 namespace divvy::run {
@@ -27,7 +27,7 @@ constexpr int kKilledInside = 128 + SIGKILL;  // as podman says it
 
 }  // namespace
 
-void Tending::signal_all(int number) const {
+void ShepherdLoop::signal_all(int number) const {
   if (program_->passes_signals_on()) {
     // A child of ours that was not collected: the number is its own.
     if (command_ > 0) ::kill(command_, number);
@@ -36,7 +36,7 @@ void Tending::signal_all(int number) const {
   sys::signal_descendants(::getpid(), number);
 }
 
-void Tending::stop(std::chrono::seconds grace) {
+void ShepherdLoop::stop(std::chrono::seconds grace) {
   if (phase_ != Phase::kRunning) return;
   const Moment at = std::chrono::steady_clock::now() + grace;
   asked_ = true;
@@ -44,7 +44,7 @@ void Tending::stop(std::chrono::seconds grace) {
     log_.say(fmt::format("asked to end within {} s", grace.count()), clock_.wall_now());
     signal_all(SIGTERM);
     // Who stands still hears nothing.
-    if (const auto plan = program_->freeze(false)) {
+    if (const auto plan = program_->thaw()) {
       (void)run_aside(*plan);
     } else {
       (void)group_.freeze(false);
@@ -57,7 +57,7 @@ void Tending::stop(std::chrono::seconds grace) {
   }
 }
 
-void Tending::kill_when_due() {
+void ShepherdLoop::kill_when_due() {
   const Moment now = std::chrono::steady_clock::now();
   if (!kills_.is_due(now)) return;
   kills_.tried(now);
@@ -65,7 +65,7 @@ void Tending::kill_when_due() {
   sys::signal_descendants(::getpid(), SIGKILL);
 }
 
-bool Tending::anybody_left() {
+bool ShepherdLoop::anybody_left() {
   collect_children();
   siginfo_t child{};
   const bool children = ::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) == 0;
@@ -75,7 +75,7 @@ bool Tending::anybody_left() {
   return true;
 }
 
-std::optional<Tending::Moment> Tending::next_deadline() const {
+std::optional<ShepherdLoop::Moment> ShepherdLoop::next_deadline() const {
   std::optional<Moment> result = kill_at_;
   const auto sooner = [&result](Moment at) {
     if (!result || at < *result) result = at;
@@ -87,7 +87,7 @@ std::optional<Tending::Moment> Tending::next_deadline() const {
   return result;
 }
 
-bool Tending::run_aside(ChildPlan plan) {
+bool ShepherdLoop::run_aside(ChildPlan plan) {
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0) return false;
   UniqueFd reader(ends[0]);
@@ -107,7 +107,7 @@ bool Tending::run_aside(ChildPlan plan) {
   return true;
 }
 
-void Tending::begin(Phase phase) {
+void ShepherdLoop::begin(Phase phase) {
   phase_ = phase;
   kill_at_.reset();
   if (phase == Phase::kAsking) {
@@ -123,7 +123,7 @@ void Tending::begin(Phase phase) {
   }
 }
 
-void Tending::aside_ended(int status) {
+void ShepherdLoop::aside_ended(int status) {
   aside_ = 0;
   aside_until_.reset();
   char text[64] = {};
@@ -140,7 +140,7 @@ void Tending::aside_ended(int status) {
 }
 
 // What is to be said beside the code and the signal.
-void Tending::find_reason() {
+void ShepherdLoop::find_reason() {
   const auto& ram = orders_.member.limits.ram;
   if (group_.out_of_memory() > 0 && (end_.signal == SIGKILL || end_.exit_code != 0)) {
     end_.reason = kOutOfMemory;
@@ -161,7 +161,7 @@ void Tending::find_reason() {
 
 // The group knows everybody who was in it. Without one, what those used whom we collected: all of
 // them end as our children, because orphans become ours. Containers are in a group of podman's.
-void Tending::count_use() {
+void ShepherdLoop::count_use() {
   if (start_failed_) return;
   if (!orders_.member.container) end_.use = group_.use();
   rusage children{};
@@ -175,7 +175,7 @@ void Tending::count_use() {
   }
 }
 
-void Tending::finish() {
+void ShepherdLoop::finish() {
   drain_output();
   find_reason();
   count_use();
@@ -183,7 +183,7 @@ void Tending::finish() {
   for (int tries = 0; tries < 100 && !group_.remove(); ++tries) {
     (void)::poll(nullptr, 0, kGroupPauseMs);
   }
-  door_.reset();
+  listener_.reset();
   ::unlinkat(folder_.fd(), "door", 0);
 
   end_.at = clock_.wall_now();
@@ -197,7 +197,7 @@ void Tending::finish() {
   }
   for (const auto& caller : callers_) {
     if (attachments_.has(caller->socket.get())) {
-      answer(*caller, {DoorAnswer::Kind::kEnded, 0, end_.exit_code, end_.signal, end_.reason});
+      answer(*caller, {ShepherdAnswer::Kind::kEnded, 0, end_.exit_code, end_.signal, end_.reason});
     }
   }
 }

@@ -1,4 +1,4 @@
-#include "sharing/clocked_house.h"
+#include "sharing/clocked_machine.h"
 
 #include <fcntl.h>
 #include <sys/syscall.h>
@@ -156,7 +156,7 @@ T must(Result<T> result) {
 
 }  // namespace
 
-struct ClockedHouse::Parts {
+struct ClockedMachine::Parts {
   explicit Parts(simgpu::SharedState& gpus)
       : keeper(must(share::Keeper::create())),
         library(must(open_driver())),
@@ -177,8 +177,7 @@ struct ClockedHouse::Parts {
                                            .clock = clock,
                                            .run_folder = run,
                                            .ledger = *ledger,
-                                           .prepare_mps = {},
-                                           .leave_mps = {},
+                                           .mps = nullptr,
                                            .containers = nullptr}));
     ControlSettings settings;
     settings.state = state;
@@ -211,7 +210,7 @@ struct ClockedHouse::Parts {
   std::map<std::size_t, std::optional<Watcher>> watchers;  // by the place of its process
 };
 
-ClockedHouse::ClockedHouse(int gpu_count) : House(config(gpu_count)) {
+ClockedMachine::ClockedMachine(int gpu_count) : SharingMachine(config(gpu_count)) {
   // Caps follow the power of the last second on the clock on the wall, on which the GPUs' own time
   // says nothing.
   for (int i = 0; i < gpu_count; ++i) {
@@ -220,7 +219,7 @@ ClockedHouse::ClockedHouse(int gpu_count) : House(config(gpu_count)) {
   parts_ = std::make_unique<Parts>(gpus());
 }
 
-ClockedHouse::~ClockedHouse() = default;
+ClockedMachine::~ClockedMachine() = default;
 
 namespace {
 
@@ -238,21 +237,21 @@ void wait_for(pid_t pid, const std::function<bool()>& done) {
 }  // namespace
 
 // A real one is rung for when a context is made.
-void ClockedHouse::seen_by_the_arbiter() { parts_->arbiter.step(); }
+void ClockedMachine::seen_by_the_arbiter() { parts_->arbiter.step(); }
 
-bool ClockedHouse::is_at_rest(pid_t pid) const {
+bool ClockedMachine::is_at_rest(pid_t pid) const {
   return std::ranges::any_of(watched_, [pid](const Tenant* tenant) {
     return tenant->pid() == pid && (tenant->is_idle() || tenant->is_stopped());
   });
 }
 
-bool ClockedHouse::is_stopped(pid_t pid) const {
+bool ClockedMachine::is_stopped(pid_t pid) const {
   return std::ranges::any_of(watched_, [pid](const Tenant* tenant) {
     return tenant->pid() == pid && tenant->is_stopped();
   });
 }
 
-void ClockedHouse::wait_for_programs() {
+void ClockedMachine::wait_for_programs() {
   for (const simgpu::ProcessSlot& slot : gpus().shared().slot) {
     if (slot.state.load() == 0) continue;
     wait_for(slot.pid,
@@ -260,7 +259,7 @@ void ClockedHouse::wait_for_programs() {
   }
 }
 
-void ClockedHouse::wait_for_watchers() {
+void ClockedMachine::wait_for_watchers() {
   struct Looking {
     Watcher& watcher;
     std::uint64_t looks;
@@ -282,7 +281,7 @@ void ClockedHouse::wait_for_watchers() {
   }
 }
 
-void ClockedHouse::move_clock(std::uint64_t ns) {
+void ClockedMachine::move_clock(std::uint64_t ns) {
   std::string error;
   constexpr std::uint64_t kPatienceMs = 10'000;
   const auto excused = [this](int pid) { return is_stopped(pid); };
@@ -291,12 +290,12 @@ void ClockedHouse::move_clock(std::uint64_t ns) {
   }
 }
 
-void ClockedHouse::advance(std::uint64_t ns) {
+void ClockedMachine::advance(std::uint64_t ns) {
   gpus().reap();  // Nobody waits for the dead.
   for (std::uint64_t passed = 0; passed < ns; passed += kStepNs) step();
 }
 
-void ClockedHouse::step() {
+void ClockedMachine::step() {
   wait_for_programs();
   wait_for_watchers();
   move_clock(kStepNs);
@@ -304,7 +303,7 @@ void ClockedHouse::step() {
   move_clock(0);  // everybody sees which gates are open now
 }
 
-std::uint64_t ClockedHouse::time_to_serve(const Tenant& service) {
+std::uint64_t ClockedMachine::time_to_serve(const Tenant& service) {
   service.ask();
   for (std::uint64_t passed = 0;; passed += kStepNs) {
     wait_for_programs();
@@ -313,8 +312,8 @@ std::uint64_t ClockedHouse::time_to_serve(const Tenant& service) {
   }
 }
 
-std::vector<double> ClockedHouse::shares_while(std::uint64_t ns,
-                                               const std::vector<const Tenant*>& tenants) {
+std::vector<double> ClockedMachine::shares_while(std::uint64_t ns,
+                                                 const std::vector<const Tenant*>& tenants) {
   std::vector<std::uint64_t> before;
   before.reserve(tenants.size());
   for (const Tenant* tenant : tenants) before.push_back(gpu_ns(tenant->pid()));

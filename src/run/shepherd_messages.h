@@ -1,4 +1,4 @@
-// What is said at a shepherd's door: one JSON object to a packet, both ways. Any bytes are safe to
+// Requests to a shepherd and its answers: one JSON object to a packet. Any bytes are safe to
 // pass. Pure functions, callable from any thread.
 #pragma once
 
@@ -19,8 +19,7 @@
 namespace divvy::run {
 
 // Longer ones are refused, in both directions.
-inline constexpr std::size_t kMaxDoorMessage = std::size_t{64} << 10;
-inline constexpr std::size_t kMaxDoorFds = 3;
+inline constexpr std::size_t kMaxShepherdMessage = std::size_t{64} << 10;
 
 struct TerminalSize {
   std::uint16_t rows = 24;
@@ -31,11 +30,6 @@ struct TerminalSize {
 struct StopRequest {
   std::chrono::seconds grace{0};
   friend bool operator==(const StopRequest&, const StopRequest&) = default;
-};
-
-struct FreezeRequest {
-  bool frozen = false;
-  friend bool operator==(const FreezeRequest&, const FreezeRequest&) = default;
 };
 
 // Another command beside the member's, in the same place. Comes with three descriptors, its
@@ -73,12 +67,12 @@ struct SignalRequest {
   friend bool operator==(const SignalRequest&, const SignalRequest&) = default;
 };
 
-using DoorRequest = std::variant<StopRequest, FreezeRequest, ExecRequest, CopyRequest,
-                                 AttachRequest, CloseInputRequest, SignalRequest>;
-[[nodiscard]] std::string to_message(const DoorRequest& request);
-[[nodiscard]] Result<DoorRequest> parse_door_request(std::string_view text);
+using ShepherdRequest = std::variant<StopRequest, ExecRequest, CopyRequest, AttachRequest,
+                                     CloseInputRequest, SignalRequest>;
+[[nodiscard]] std::string to_message(const ShepherdRequest& request);
+[[nodiscard]] Result<ShepherdRequest> parse_shepherd_request(std::string_view text);
 
-struct DoorAnswer {
+struct ShepherdAnswer {
   enum class Kind {
     kDone,     // It is as wished.
     kStarted,  // exec, copy, attach
@@ -90,9 +84,9 @@ struct DoorAnswer {
   int exit_code = 0;
   int signal = 0;
   std::string reason;
-  friend bool operator==(const DoorAnswer&, const DoorAnswer&) = default;
+  friend bool operator==(const ShepherdAnswer&, const ShepherdAnswer&) = default;
 };
-[[nodiscard]] std::string to_message(const DoorAnswer& answer);
-[[nodiscard]] Result<DoorAnswer> parse_door_answer(std::string_view text);
+[[nodiscard]] std::string to_message(const ShepherdAnswer& answer);
+[[nodiscard]] Result<ShepherdAnswer> parse_shepherd_answer(std::string_view text);
 
 }  // namespace divvy::run

@@ -71,7 +71,7 @@ void Registrar::Impl::remove_socket(const ledger::TenantRecord& record) const {
   ::rmdir(path.parent_path().parent_path().c_str());
 }
 
-Status Registrar::Impl::open_doors(LiveTenant& tenant) {
+Status Registrar::Impl::open_sockets(LiveTenant& tenant) {
   const ledger::TenantRecord& record = tenant.record;
   const model::TenantId id = record.id;
   DIVVY_TRY(listener, listen_at(record));

@@ -1,4 +1,4 @@
-#include "sharing/house.h"
+#include "sharing/sharing_machine.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -108,9 +108,9 @@ int Tenant::wait() {
   return status;
 }
 
-House::House(const std::string& gpus) {
+SharingMachine::SharingMachine(const std::string& gpus) {
   if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) throw std::runtime_error("no subreaper");
-  char name[] = "/tmp/divvy-house-XXXXXX";
+  char name[] = "/tmp/divvy-machine-XXXXXX";
   if (mkdtemp(name) == nullptr) throw std::runtime_error("no temporary folder");
   folder_ = name;
   if (gpus.find('\n') == std::string::npos) {
@@ -147,7 +147,7 @@ std::vector<pid_t> processes_with(const std::string& entry) {
 
 }  // namespace
 
-void House::end_everybody() const {
+void SharingMachine::end_everybody() const {
   const std::string entry = "DIVVY_RUN_DIR=" + folder_ + "/run";
   const bool gone = eventually([&] {
     for (const pid_t pid : processes_with(entry)) ::kill(pid, SIGKILL);
@@ -159,14 +159,14 @@ void House::end_everybody() const {
   EXPECT_TRUE(gone) << "a process of the test is left";
 }
 
-House::~House() {
+SharingMachine::~SharingMachine() {
   if (daemon_ > 0) kill_daemon(SIGTERM);
   end_everybody();
   std::error_code ignored;
   std::filesystem::remove_all(folder_, ignored);
 }
 
-void House::start_daemon() {
+void SharingMachine::start_daemon() {
   int output = -1;
   daemon_ = spawn_shell(std::string(DIVVYD_PROGRAM) + " 2>>" + folder_ + "/log", &output);
   close(output);
@@ -179,21 +179,21 @@ void House::start_daemon() {
   }
 }
 
-void House::kill_daemon(int signal) {
+void SharingMachine::kill_daemon(int signal) {
   if (daemon_ <= 0) throw std::logic_error("no daemon runs");
   ::kill(daemon_, signal);
   waitpid(daemon_, nullptr, 0);
   daemon_ = -1;
 }
 
-std::unique_ptr<Tenant> House::spawn(const std::string& command) {
+std::unique_ptr<Tenant> SharingMachine::spawn(const std::string& command) {
   int output = -1;
   const pid_t pid = spawn_shell(command, &output);
   return std::make_unique<Tenant>(pid, output);
 }
 
-std::unique_ptr<Tenant> House::start_ready(const std::string& options, const std::string& kind,
-                                           int* input) {
+std::unique_ptr<Tenant> SharingMachine::start_ready(const std::string& options,
+                                                    const std::string& kind, int* input) {
   int output = -1;
   const pid_t pid = spawn_shell(std::string(DIVVY_PROGRAM) + " run " + options + " -- " +
                                     LOAD_PROGRAM + " " + kind + " 2>>" + folder_ + "/programs.log",
@@ -207,19 +207,19 @@ std::unique_ptr<Tenant> House::start_ready(const std::string& options, const std
                            output_of("cat " + folder_ + "/programs.log " + folder_ + "/log"));
 }
 
-std::unique_ptr<Tenant> House::start(const std::string& options, const std::string& kind) {
+std::unique_ptr<Tenant> SharingMachine::start(const std::string& options, const std::string& kind) {
   int input = -1;
   auto tenant = start_ready(options, kind, &input);
   close(input);  // It begins.
   return tenant;
 }
 
-std::unique_ptr<Tenant> House::start_service(const std::string& options) {
+std::unique_ptr<Tenant> SharingMachine::start_service(const std::string& options) {
   int input = -1;
   return start_ready(options, "request", &input);
 }
 
-std::string House::output_of(const std::string& command, int* status) {
+std::string SharingMachine::output_of(const std::string& command, int* status) {
   std::string text;
   FILE* pipe = popen(command.c_str(), "r");
   char buffer[4096];
@@ -230,7 +230,7 @@ std::string House::output_of(const std::string& command, int* status) {
   return text;
 }
 
-std::string House::tenant_names() {
+std::string SharingMachine::tenant_names() {
   const std::string json = output_of(std::string(DIVVY_PROGRAM) + " ps -o json");
   std::string names;
   const std::string key = "\n      \"name\": \"";
@@ -241,7 +241,7 @@ std::string House::tenant_names() {
   return names;
 }
 
-std::uint64_t House::gpu_ns(pid_t pid) {
+std::uint64_t SharingMachine::gpu_ns(pid_t pid) {
   std::uint64_t total = 0;
   for (simgpu::ProcessSlot& slot : state_->shared().slot) {
     if (slot.state.load() == 0 || slot.pid != pid) continue;
@@ -250,12 +250,12 @@ std::uint64_t House::gpu_ns(pid_t pid) {
   return total;
 }
 
-std::uint64_t House::gpu_bytes(int gpu) {
+std::uint64_t SharingMachine::gpu_bytes(int gpu) {
   state_->reap();
   return state_->used_bytes(gpu);
 }
 
-void House::stop(const Tenant& tenant) {
+void SharingMachine::stop(const Tenant& tenant) {
   const simgpu::Locked nobody_else(gpus().gpu(0).lock);
   tenant.send(SIGSTOP);
   const std::filesystem::path threads = "/proc/" + std::to_string(tenant.pid()) + "/task";
@@ -270,7 +270,7 @@ void House::stop(const Tenant& tenant) {
   }
 }
 
-bool House::eventually(const std::function<bool()>& condition) {
+bool SharingMachine::eventually(const std::function<bool()>& condition) {
   const auto deadline = Clock::now() + kPatience;
   while (!condition()) {
     if (Clock::now() > deadline) return false;
@@ -279,18 +279,18 @@ bool House::eventually(const std::function<bool()>& condition) {
   return true;
 }
 
-std::vector<double> shares_over(House& house, const std::vector<const Tenant*>& tenants,
+std::vector<double> shares_over(SharingMachine& machine, const std::vector<const Tenant*>& tenants,
                                 double seconds) {
   const auto now = [] { return Clock::now(); };
   std::vector<std::uint64_t> before;
   const auto start = now();
   before.reserve(tenants.size());
-  for (const Tenant* tenant : tenants) before.push_back(house.gpu_ns(tenant->pid()));
+  for (const Tenant* tenant : tenants) before.push_back(machine.gpu_ns(tenant->pid()));
   std::this_thread::sleep_until(start + std::chrono::duration<double>(seconds));
   std::vector<double> shares;
   const auto elapsed = std::chrono::duration<double, std::nano>(now() - start).count();
   for (std::size_t i = 0; i < tenants.size(); ++i) {
-    shares.push_back(1000.0 * static_cast<double>(house.gpu_ns(tenants[i]->pid()) - before[i]) /
+    shares.push_back(1000.0 * static_cast<double>(machine.gpu_ns(tenants[i]->pid()) - before[i]) /
                      elapsed);
   }
   return shares;

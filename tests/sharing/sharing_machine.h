@@ -43,13 +43,13 @@ class Tenant {
   std::string seen_;
 };
 
-class House {
+class SharingMachine {
  public:
   // `gpus` as in DIVVY_SIM_GPUS, or the text of a DIVVY_SIM_CONFIG if it has more than one line.
-  explicit House(const std::string& gpus);
-  virtual ~House();
-  House(const House&) = delete;
-  House& operator=(const House&) = delete;
+  explicit SharingMachine(const std::string& gpus);
+  virtual ~SharingMachine();
+  SharingMachine(const SharingMachine&) = delete;
+  SharingMachine& operator=(const SharingMachine&) = delete;
 
   // Starts the daemon and waits until it answers.
   void start_daemon();
@@ -60,7 +60,7 @@ class House {
   [[nodiscard]] std::unique_ptr<Tenant> start(const std::string& options, const std::string& kind);
   // The same with the load `request`, which does nothing until it is asked.
   [[nodiscard]] std::unique_ptr<Tenant> start_service(const std::string& options);
-  // Any command line, in the environment of this house.
+  // Any command line, in the environment of this machine.
   [[nodiscard]] std::unique_ptr<Tenant> spawn(const std::string& command);
   // Runs a command to its end; its output.
   std::string output_of(const std::string& command, int* status = nullptr);
@@ -98,7 +98,7 @@ class House {
 };
 
 // GPU time of each tenant over a stretch of time, in thousandths of that time.
-[[nodiscard]] std::vector<double> shares_over(House& house,
+[[nodiscard]] std::vector<double> shares_over(SharingMachine& machine,
                                               const std::vector<const Tenant*>& tenants,
                                               double seconds);
 

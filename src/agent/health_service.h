@@ -1,5 +1,5 @@
-// Everything that looks after the GPUs while the daemon runs, put together: the watch, the events,
-// the samples, and what a GPU's health means for the tenants. All methods may be called from any
+// The health of the GPUs on this machine: the watch, the events, the samples, cordons, and what a
+// GPU's health means for its tenants. All methods may be called from any
 // thread.
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace divvy::agent {
 
-class GpuCare {
+class HealthService {
  public:
   struct Parts {
     health::HealthSettings settings;
@@ -32,7 +32,7 @@ class GpuCare {
   };
 
   // What is referred to outlives it.
-  [[nodiscard]] static Result<std::unique_ptr<GpuCare>> create(Parts parts);
+  [[nodiscard]] static Result<std::unique_ptr<HealthService>> create(Parts parts);
 
   [[nodiscard]] std::vector<health::GpuHealth> all() const { return watch_->all(); }
   [[nodiscard]] health::SamplerReport sampler() const { return watch_->sampler(); }
@@ -46,7 +46,7 @@ class GpuCare {
   [[nodiscard]] Status uncordon(const model::GpuUuid& gpu);
 
  private:
-  explicit GpuCare(const Parts& parts);
+  explicit HealthService(const Parts& parts);
 
   Tenants& tenants_;
   Clock& clock_;

@@ -6,6 +6,6 @@
 
 namespace divvy::cli {
 
-[[nodiscard]] Patient this_machine(const Services& services);
+[[nodiscard]] DoctorInput this_machine(const Services& services);
 
 }  // namespace divvy::cli

@@ -1,4 +1,4 @@
-// The other side of a shepherd's door: what exec, attach and cp do on the machine of the member.
+// A connection to a member's shepherd: what exec, attach and cp do on the machine of the member.
 // For the daemon, on behalf of somebody whom it knows, and for commands of the member's own user or
 // root. One thread at a time for each visit; only what says so waits.
 #pragma once
@@ -10,17 +10,17 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "run/door_messages.h"
 #include "run/member_folder.h"
+#include "run/shepherd_messages.h"
 
 namespace divvy::run {
 
-class DoorVisit {
+class ShepherdClient {
  public:
   // kUnavailable: nobody answers; the member has probably ended.
-  [[nodiscard]] static Result<DoorVisit> begin(const MemberFolder& folder);
+  [[nodiscard]] static Result<ShepherdClient> begin(const MemberFolder& folder);
   // By its path, for users of root's daemon, who may pass through the folder but not look into it.
-  [[nodiscard]] static Result<DoorVisit> begin(const std::filesystem::path& folder);
+  [[nodiscard]] static Result<ShepherdClient> begin(const std::filesystem::path& folder);
 
   // `streams`: standard input, output and error, which stay the caller's. Waits for the start. An
   // error is a refusal, or a command that could not be executed (kNotFound).
@@ -43,23 +43,23 @@ class DoorVisit {
   [[nodiscard]] int fd() const { return socket_.get(); }
   // How it ended; nothing yet when it has not within this time. kUnavailable: the shepherd is gone,
   // and so is everything that it had started.
-  [[nodiscard]] Result<std::optional<DoorAnswer>> ended(std::chrono::milliseconds most);
+  [[nodiscard]] Result<std::optional<ShepherdAnswer>> ended(std::chrono::milliseconds most);
 
  private:
-  explicit DoorVisit(UniqueFd socket) : socket_(std::move(socket)) {}
+  explicit ShepherdClient(UniqueFd socket) : socket_(std::move(socket)) {}
   struct Heard {
-    DoorAnswer answer;
+    ShepherdAnswer answer;
     std::vector<UniqueFd> fds;
   };
-  [[nodiscard]] Result<Heard> ask(const DoorRequest& request, const std::vector<int>& fds = {});
-  [[nodiscard]] Result<Heard> started(const DoorRequest& request, const std::vector<int>& fds);
+  [[nodiscard]] Result<Heard> ask(const ShepherdRequest& request, const std::vector<int>& fds = {});
+  [[nodiscard]] Result<Heard> started(const ShepherdRequest& request, const std::vector<int>& fds);
 
   UniqueFd socket_;
-  std::optional<DoorAnswer> end_;  // came before somebody asked for it
+  std::optional<ShepherdAnswer> end_;  // came before somebody asked for it
 };
 
 // One request that is answered with success or a refusal, over a connection of its own.
-[[nodiscard]] Status ask_at_door(const MemberFolder& folder, const DoorRequest& request,
-                                 std::chrono::milliseconds most);
+[[nodiscard]] Status ask_shepherd(const MemberFolder& folder, const ShepherdRequest& request,
+                                  std::chrono::milliseconds most);
 
 }  // namespace divvy::run
