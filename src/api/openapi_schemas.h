@@ -1,5 +1,5 @@
-// What the API has, as tables: openapi.cc makes the document from them. One row is one thing that
-// somebody can ask for, or one field that they see.
+// The documents that the API takes and gives, as tables: one row is one field. openapi.cc describes
+// them with these; which route has which stands in routes.cc.
 //
 // Kinds of values are written short: "text", "integer", "number", "boolean", "object" (whatever is
 // in it), the name of another schema, "[kind]" for a list, "{kind}" for a map by names, "a|b" for
@@ -29,21 +29,6 @@ struct SchemaRow {
   bool closed = false;
 };
 
-struct OperationRow {
-  std::string_view method;
-  std::string_view path;
-  std::string_view id;
-  std::string_view text;
-  std::string_view query;    // "limit:integer after:integer"
-  std::string_view request;  // Schema of the body; empty: none
-  int status;                // When it works
-  std::string_view answer;   // Schema of the answer, or a media type with a slash in it
-  int other_status = 0;      // Works too, with the same answer
-  // Why it may be refused, beside what any request may be refused for.
-  std::string_view refusals = {};  // "403 404 409"
-};
-
 [[nodiscard]] std::span<const SchemaRow> openapi_schemas();
-[[nodiscard]] std::span<const OperationRow> openapi_operations();
 
 }  // namespace divvy::api

@@ -1,4 +1,4 @@
-#include "api/openapi_tables.h"
+#include "api/openapi_schemas.h"
 
 #include <array>
 
@@ -230,71 +230,10 @@ constexpr SchemaRow kSchemas[] = {
     {"Removed", "", kRemoved}, {"Usage", "", kUsage}, {"UsageReport", "", kUsageReport},
     {"GrantRequest", "", kGrantRequest, true}, {"ChangeRequest", "", kChangeRequest, true},
     {"CordonRequest", "", kCordonRequest, true}, {"BackupRequest", "", kBackupRequest, true}, {"Backup", "", kBackup}};
-
-constexpr std::string_view kJobsQuery =
-    "state:states owner:text queue:text name:text array:position since:time before:time "
-    "order:<newest,oldest> after:position limit:integer(1..1000)";
-
-constexpr OperationRow kOperations[] = {
-    {"POST", "/v1/jobs", "submitJob", "Submits a job, or the tasks of an array; 200 for an Idempotency-Key that came before",
-     "dry_run:boolean", "JobSpec", 201, "JobList", 200, "404 409"},
-    {"GET", "/v1/jobs", "listJobs", "A page of jobs", kJobsQuery, "", 200, "JobList"},
-    {"GET", "/v1/jobs/{id}", "getJob", "One job, with why it waits", "", "", 200, "Job", 0, "404"},
-    {"PATCH", "/v1/jobs/{id}", "changeJob", "Changes a job that has not ended", "", "JobChange", 200, "Job", 0, "404 409"},
-    {"DELETE", "/v1/jobs/{id}", "cancelJob", "Cancels a job", "", "", 200, "Job", 0, "404 409"},
-    {"POST", "/v1/jobs/{id}/suspend", "suspendJob", "Stops a job until it is resumed", "", "", 200, "Job", 0, "404 409"},
-    {"POST", "/v1/jobs/{id}/resume", "resumeJob", "Lets a suspended job go on", "", "", 200, "Job", 0, "404 409"},
-    {"POST", "/v1/jobs/{id}/requeue", "requeueJob", "Takes a job from its GPUs and queues it again", "", "", 200, "Job", 0, "404 409"},
-    {"GET", "/v1/jobs/{id}/explain", "explainJob", "What stands in its way", "", "", 200, "Explanation", 0, "404"},
-    {"GET", "/v1/jobs/{id}/attempts", "listAttempts", "Every time that it was started", "", "", 200, "AttemptList", 0, "404"},
-    {"GET", "/v1/jobs/{id}/members", "listMembers", "Where its members are", "", "", 200, "MemberList", 0, "404"},
-    {"GET", "/v1/jobs/{id}/logs", "readLogs", "Its output",
-     "tail:position since:time rank:position attempt:position follow:boolean timestamps:boolean", "", 200, "text/plain", 0, "404"},
-    {"POST", "/v1/jobs/{id}/stream", "openStream",
-     "Into a member that runs: with Upgrade: divvy-stream the connection becomes one of frames",
-     "", "StreamRequest", 101, "application/octet-stream", 0, "404 409 426 501"},
-    {"POST", "/v1/jobs/prune", "pruneJobs", "Forgets jobs that have ended", "", "PruneRequest", 200, "PruneResult"},
-    {"GET", "/v1/watch", "watchEvents", "What happens, as server-sent events; goes on behind Last-Event-ID",
-     "after:position job:position user:text limit:integer(1..1000) from:<now>", "", 200, "text/event-stream"},
-    {"GET", "/v1/whoami", "whoAmI", "Who is asking", "", "", 200, "Person"},
-    {"GET", "/v1/people", "listPeople", "Everybody; for admins", "", "", 200, "PersonList"},
-    {"POST", "/v1/people", "addPerson", "Adds somebody; for admins", "", "PersonRequest", 201, "Person", 0, "409"},
-    {"PATCH", "/v1/people/{name}", "changePerson", "Role, uid, disabled; for admins", "", "PersonRequest", 200, "Person", 0, "404 409"},
-    {"DELETE", "/v1/people/{name}", "removePerson", "Their tokens go along; for admins", "", "", 200, "Person", 0, "404 409"},
-    {"GET", "/v1/tokens", "listTokens", "One's own tokens; of everybody for admins", "everybody:boolean", "", 200, "TokenList"},
-    {"POST", "/v1/tokens", "addToken", "Makes a token and shows it once", "", "TokenRequest", 201, "Token", 0, "404 409"},
-    {"DELETE", "/v1/tokens/{id}", "revokeToken", "Revokes a token", "", "", 200, "Token", 0, "404"},
-    {"GET", "/v1/queues", "listQueues", "Queues, what they are promised and hold", "", "", 200, "QueueList"},
-    {"PUT", "/v1/queues/{path}", "putQueue", "Sets a queue; for admins", "", "QueueRequest", 200, "QueueRequest", 0, "404 409"},
-    {"DELETE", "/v1/queues/{path}", "removeQueue", "Back to the configuration; for admins", "", "", 200, "Removed", 0, "404 409"},
-    {"GET", "/v1/quotas", "listQuotas", "What users may have and hold", "", "", 200, "QuotaList"},
-    {"PUT", "/v1/quotas/{user}", "putQuota", "Sets what a user may have; for admins", "", "QuotaRequest", 200, "QuotaRequest", 0, "404 409"},
-    {"DELETE", "/v1/quotas/{user}", "removeQuota", "Back to the configuration; for admins", "", "", 200, "Removed", 0, "404 409"},
-    {"GET", "/v1/usage", "reportUsage", "What was held and used; of others for admins. format=csv gives a table",
-     "by:<user,queue,job,hour> since:time before:time user:text queue:text job:position format:<json,csv>", "", 200, "UsageReport"},
-    {"POST", "/v1/backup", "makeBackup", "Writes a backup of the database; for admins", "", "BackupRequest", 200, "Backup", 0, "404 409"},
-    {"GET", "/v1/node", "getNode", "The machine and what is free on it", "", "", 200, "object"},
-    {"GET", "/v1/stats", "getStats", "GPUs and tenants in one answer", "", "", 200, "object"},
-    {"GET", "/v1/tenants", "listTenants", "Everybody who holds slices", "", "", 200, "object"},
-    {"POST", "/v1/tenants", "grantSlices", "Slices for the calling process", "", "GrantRequest", 201, "object", 0, "404 409 501 504"},
-    {"GET", "/v1/tenants/{id}", "getTenant", "One, by number or name", "", "", 200, "object", 0, "404"},
-    {"PATCH", "/v1/tenants/{id}", "changeTenant", "Share, memory, cap or class while it runs", "", "ChangeRequest", 200, "object", 0, "404 409 501"},
-    {"DELETE", "/v1/tenants/{id}", "releaseTenant", "Takes its slices back", "", "", 200, "object", 0, "404 409"},
-    {"GET", "/v1/slices", "listSlices", "Slices that are held by a name", "", "", 200, "object"},
-    {"POST", "/v1/slices", "holdSlice", "Holds slices for containers", "", "GrantRequest", 201, "object", 0, "404 409 501"},
-    {"GET", "/v1/slices/{name}", "getSlice", "One of them", "", "", 200, "object", 0, "404"},
-    {"DELETE", "/v1/slices/{name}", "releaseSlice", "Releases it", "", "", 200, "object", 0, "404 409"},
-    {"GET", "/v1/gpus", "listGpus", "Every GPU and its health", "", "", 200, "object"},
-    {"POST", "/v1/gpus/{gpu}/cordon", "cordonGpu", "No new work for it", "", "CordonRequest", 200, "object", 0, "404 409"},
-    {"POST", "/v1/gpus/{gpu}/drain", "drainGpu", "And the present work is to end", "", "CordonRequest", 200, "object", 0, "404 409"},
-    {"POST", "/v1/gpus/{gpu}/uncordon", "uncordonGpu", "Work again", "", "CordonRequest", 200, "object", 0, "404 409"},
-    {"GET", "/v1/events", "listGpuEvents", "What happened to GPUs", "since:position wait:integer(0..3600)", "", 200, "object"},
-    {"GET", "/v1/openapi.json", "getOpenApi", "This document", "", "", 200, "object"}};
 // clang-format on
 
 }  // namespace
 
 std::span<const SchemaRow> openapi_schemas() { return kSchemas; }
-std::span<const OperationRow> openapi_operations() { return kOperations; }
 
 }  // namespace divvy::api
