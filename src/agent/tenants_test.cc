@@ -40,6 +40,11 @@ class TenantsTest : public testing::Test {
     make_tenants();
   }
   void TearDown() override {
+    // A daemon in use would outlive us.
+    for (const ledger::TenantRecord& record : tenants_->all()) {
+      EXPECT_TRUE(tenants_->release(record.id, {0, 0, 0}, share::Registrar::ComeBack::kImpossible));
+    }
+    mps_->settle();
     stop();
     fs::remove_all(folder_);
   }
