@@ -98,6 +98,7 @@ int expected_status(const Route& route, const Visitor& visitor) {
 class ApiTest : public ::testing::Test {
  protected:
   void SetUp() override {
+    g_called = 0;
     std::string pattern = (std::filesystem::temp_directory_path() / "divvy-api-XXXXXX").string();
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
     folder_ = pattern;
@@ -225,7 +226,6 @@ TEST_F(ApiTest, AJobIsLookedForOnlyForThoseWhoAreKnown) {
 
 TEST_F(ApiTest, WhatIsNotInTheTableIsAnsweredWithoutAHandler) {
   const Visitor root{.name = "root", .token = "", .socket = 0};
-  g_called = 0;
   EXPECT_EQ(ask(root, "GET", "/v1/nothing").status, 404);
   EXPECT_EQ(ask(root, "PUT", "/v1/jobs").headers.at("allow"), "POST, GET");
   EXPECT_EQ(g_called, 0);
