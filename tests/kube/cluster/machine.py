@@ -22,8 +22,6 @@ _KERNEL_SETTINGS = {
     "kernel/keys/root_maxkeys": "1000000",
     "kernel/keys/root_maxbytes": "25000000",
 }
-_ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-                "HOME": "/root", "LC_ALL": "C.UTF-8", "TMPDIR": "/var/tmp"}
 
 
 class Machine:
@@ -32,6 +30,9 @@ class Machine:
         self.name = name
         self.folder = pathlib.Path(folder)
         self.programs = pathlib.Path(programs)  # What tools/kube-programs printed
+        # Nothing of the caller's: neither proxies nor languages. containerd finds its shim in PATH.
+        self.environment = {"PATH": f"{programs}:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root",
+                            "LC_ALL": "C.UTF-8", "TMPDIR": "/var/tmp"}
 
     # --- Making it ----------------------------------------------------------------------------
     def create(self):
@@ -53,7 +54,7 @@ class Machine:
                 ["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--fork",
                  "/bin/sh", str(script)],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, cwd="/",
-                env=_ENVIRONMENT, start_new_session=True,
+                env=self.environment, start_new_session=True,
                 preexec_fn=lambda: cgroups.enter_root(self.cluster, self.name))
         if starter.stdout.readline() != b"ready\n":
             raise RuntimeError(f"{self.name} does not start:\n" +
@@ -113,7 +114,7 @@ exec {self.programs}/pause </dev/null >/dev/null 2>&1
 
     def run(self, command, **options):
         """Runs a command to its end."""
-        return subprocess.run(self.inside(command), cwd="/", env=_ENVIRONMENT,
+        return subprocess.run(self.inside(command), cwd="/", env=self.environment,
                               preexec_fn=lambda: cgroups.enter(self.cluster, self.name), **options)
 
     def define(self, name, command):
@@ -133,7 +134,7 @@ exec {self.programs}/pause </dev/null >/dev/null 2>&1
             return
         with open(self.folder / "log" / name, "ab") as log:
             subprocess.Popen(self.inside(command), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                             cwd="/", env=_ENVIRONMENT, start_new_session=True,
+                             cwd="/", env=self.environment, start_new_session=True,
                              preexec_fn=lambda: cgroups.enter(self.cluster, self.name))
 
     def find(self, name):
