@@ -107,6 +107,7 @@ class Cluster:
         self.folder.mkdir(parents=True, exist_ok=True)
         block = network.free_block(int(self.id[2:], 16))
         self._record.write_text(json.dumps({"programs": built, "block": block, "gpus": gpus}))
+        (self.folder / "bin").symlink_to(built)
         self.authority.create()
         net = self.network
         net.create()

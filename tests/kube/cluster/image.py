@@ -74,8 +74,11 @@ class Layer:
 
 
 def write(archive, name, layer, config):
-    """`config` is the image's: Entrypoint, Env, ..."""
+    """`config` is the image's: Entrypoint, Env, ... A name that ends with a colon gets a tag by the
+    contents. Returns the name."""
     content = layer.finish()
+    if name.endswith(":"):
+        name += hashlib.sha256(content).hexdigest()[:12]
     packed = gzip.compress(content, compresslevel=1, mtime=0)
     blobs = {}
 
@@ -111,3 +114,4 @@ def write(archive, name, layer, config):
             entry.size, entry.mode = len(data), 0o644
             tar.addfile(entry, io.BytesIO(data))
     new.rename(archive)
+    return name
