@@ -20,11 +20,3 @@ app.kubernetes.io/component: {{ .component }}
 {{- define "divvy.simulated" -}}
 {{- if or .Values.simulatedGpus.gpus .Values.simulatedGpus.hostFile }}true{{ end }}
 {{- end }}
-
-{{- /* The network policy's "from", where it is limited. */}}
-{{- define "divvy.from" -}}
-{{- with . }}
-from:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- end }}
