@@ -224,8 +224,8 @@ Result<Granted> LocalAgent::carry_out(const GrantOrder& order) {
                  before->mode != order.mode)) {
     return err(ErrorCode::kAlreadyExists, "{} holds other slices already", to_string(order.key));
   }
-  DIVVY_TRY(grant, before ? Result<Grant>(parts_.tenants.granted(*before))
-                          : parts_.tenants.grant(ask));
+  DIVVY_TRY(grant,
+            before ? Result<Grant>(parts_.tenants.granted(*before)) : parts_.tenants.grant(ask));
   Granted granted;
   granted.tenant = grant.record.id;
   granted.environment = std::move(grant.environment);

@@ -25,9 +25,14 @@ json::object write_claim(const ClaimRecord& record) {
         {"request", one.request},
         {"slice", kube::write_slice({one.device, one.slice, record.job_class, record.mode})}});
   }
-  return {{"uid", record.uid},       {"namespace", record.space}, {"name", record.name},
-          {"pod", record.pod},       {"number", record.number},   {"class", to_string(record.job_class)},
-          {"mode", to_string(record.mode)}, {"slices", std::move(slices)}};
+  return {{"uid", record.uid},
+          {"namespace", record.space},
+          {"name", record.name},
+          {"pod", record.pod},
+          {"number", record.number},
+          {"class", to_string(record.job_class)},
+          {"mode", to_string(record.mode)},
+          {"slices", std::move(slices)}};
 }
 
 Result<ClaimRecord> read_claim(const json::object& object) {

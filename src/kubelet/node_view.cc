@@ -18,6 +18,10 @@ void NodeView::set_state(agent::MachineState state) {
   changed_.notify_all();
 }
 
+void NodeView::set_first_state(agent::MachineState state) {
+  if (now().state == agent::MachineState{}) set_state(std::move(state));
+}
+
 void NodeView::set_claims(std::map<std::string, ClaimRecord> claims) {
   const std::lock_guard lock(mutex_);
   if (snapshot_.claims == claims) return;

@@ -28,6 +28,8 @@ class NodeView {
   [[nodiscard]] const std::string& node() const { return node_; }
   [[nodiscard]] Snapshot now() const;
   void set_state(agent::MachineState state);
+  // Where the agent has told nothing yet, which would be newer.
+  void set_first_state(agent::MachineState state);
   void set_claims(std::map<std::string, ClaimRecord> claims);
   // What the agent tells.
   void hear(const agent::News& news);

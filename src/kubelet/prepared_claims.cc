@@ -91,7 +91,7 @@ Result<std::unique_ptr<PreparedClaims>> PreparedClaims::create(Parts parts) {
   if (!records) return err(std::move(records).error());
   std::unique_ptr<PreparedClaims> made(new PreparedClaims(parts, *std::move(records)));
   made->recover(listing);
-  parts.view.set_state(listing.state);
+  parts.view.set_first_state(listing.state);
   return made;
 }
 
@@ -117,8 +117,7 @@ void PreparedClaims::recover(const agent::Listing& listing) {
     // Otherwise the kubelet's next call goes on with it.
     if (!std::ranges::all_of(requests, is_held)) continue;
     auto devices = grant(record);
-    const Status shown =
-        devices ? parts_.devices.publish(*devices) : Status(err(devices.error()));
+    const Status shown = devices ? parts_.devices.publish(*devices) : Status(err(devices.error()));
     if (shown) {
       published.insert(uid);
       log_info("claim found again", {{"claim", record.space + "/" + record.name}, {"uid", uid}});
@@ -172,9 +171,9 @@ void PreparedClaims::adopt(const std::vector<agent::HeldSlices>& held) {
 
 Result<ClaimRecord> PreparedClaims::read_claim(const ClaimName& claim) const {
   const std::string& node = parts_.view.node();
-  DIVVY_TRY(document, parts_.api.get(fmt::format(
-                          "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims/{}", claim.space,
-                          claim.name)));
+  DIVVY_TRY(document,
+            parts_.api.get(fmt::format("/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims/{}",
+                                       claim.space, claim.name)));
   if (kube::text_at(document, {"metadata", "uid"}) != claim.uid) {
     return err(ErrorCode::kNotFound, "the claim was deleted, and there is another of its name");
   }
@@ -254,8 +253,9 @@ Result<std::vector<PreparedDevice>> PreparedClaims::prepare(const ClaimName& cla
   DIVVY_RETURN_IF_ERROR(parts_.devices.publish(*devices));
   std::vector<PreparedDevice> prepared;
   for (const kube::AllocatedSlice& one : record.slices) {
-    prepared.push_back({one.request, parts_.view.node(), one.device,
-                        inject::ContainerDevices::claim_device_name(device_of(record, one.request))});
+    prepared.push_back(
+        {one.request, parts_.view.node(), one.device,
+         inject::ContainerDevices::claim_device_name(device_of(record, one.request))});
   }
   return prepared;
 }
