@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,6 +50,8 @@ struct Typed {
   bool agent = false;
   bool separate_agent = false;
   fs::path restore;
+  Engine engine = Engine::kMachine;
+  KubernetesOptions kubernetes = {.kubelet_root = "/var/lib/kubelet"};
 };
 
 bool is_set(const char* variable) {
@@ -107,6 +110,24 @@ int check(const fs::path& file, const Typed& typed) {
   return 0;
 }
 
+void describe_kubernetes(CLI::App& app, Typed& typed) {
+  const std::map<std::string, Engine> engines = {{"machine", Engine::kMachine},
+                                                 {"kubernetes-node", Engine::kKubernetesNode}};
+  app.add_option("--engine", typed.engine,
+                 "Share the GPUs of this machine alone (machine, the default), or be the agent of "
+                 "a node of Kubernetes (kubernetes-node)")
+      ->type_name("ENGINE")
+      ->transform(CLI::CheckedTransformer(engines));
+  app.add_option("--node-name", typed.kubernetes.node_name, "The node's name in Kubernetes")
+      ->type_name("NAME");
+  app.add_option("--kubeconfig", typed.kubernetes.kubeconfig,
+                 "How to reach the API server (default: $KUBECONFIG, as a pod, ~/.kube/config)")
+      ->type_name("FILE");
+  app.add_option("--kubelet-root", typed.kubernetes.kubelet_root, "The kubelet's folder")
+      ->type_name("FOLDER")
+      ->capture_default_str();
+}
+
 void describe(CLI::App& app, Typed& typed) {
   app.name("divvyd");
   app.footer(kFooter);
@@ -136,6 +157,7 @@ void describe(CLI::App& app, Typed& typed) {
   app.add_option("--restore", typed.restore,
                  "Make the store what it was in this backup and end; jobs run on meanwhile")
       ->type_name("FILE");
+  describe_kubernetes(app, typed);
   app.add_option("--cdi-dir", typed.cdi,
                  "Folder of the devices for containers (DIVVY_CDI_DIR; default /etc/cdi and "
                  "/var/run/cdi for the daemon in /run/divvy, cdi in the run folder otherwise)")
@@ -163,6 +185,9 @@ std::variant<DaemonOptions, int> parse_daemon_options(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  if (typed.engine == Engine::kKubernetesNode && typed.kubernetes.node_name.empty()) {
+    return say({ErrorCode::kInternal, "--engine kubernetes-node needs --node-name NAME"});
+  }
   typed.check = app.count("--check-config") > 0;
   if (typed.print_page) {
     std::cout << config::configuration_page();
@@ -186,6 +211,8 @@ std::variant<DaemonOptions, int> parse_daemon_options(int argc, char** argv) {
   }
   DaemonOptions options{.settings = *std::move(settings)};
   options.background = typed.background && !typed.foreground;
+  options.engine = typed.engine;
+  options.kubernetes = typed.kubernetes;
   if (typed.agent) options.part = DaemonPart::kAgent;
   if (typed.separate_agent) options.part = DaemonPart::kControl;
   for (int i = 1; i < argc; ++i) {

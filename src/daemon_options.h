@@ -17,10 +17,24 @@ enum class DaemonPart {
   kControl,  // the control side, whose agent is another process
 };
 
+// What the daemon shares GPUs for.
+enum class Engine {
+  kMachine,         // this machine alone
+  kKubernetesNode,  // a node of a Kubernetes cluster, whose controller decides
+};
+
+struct KubernetesOptions {
+  std::string node_name = {};             // this node's
+  std::filesystem::path kubeconfig = {};  // empty: where everybody looks, or as a pod
+  std::filesystem::path kubelet_root = {};
+};
+
 struct DaemonOptions {
   config::LiveConfig settings;
   bool background = false;
   DaemonPart part = DaemonPart::kBoth;
+  Engine engine = Engine::kMachine;
+  KubernetesOptions kubernetes = {};
   std::vector<std::string> arguments = {};  // as they were typed, for the agent
   std::filesystem::path restore = {};       // A backup: put the store back to it and end
 };
