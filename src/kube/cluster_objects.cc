@@ -45,7 +45,8 @@ Result<RequestOfPod> read_request(std::string_view annotation) {
                kRequestAnnotation, what);
   };
   boost::system::error_code code;
-  const json::value value = json::parse(json::string_view(annotation.data(), annotation.size()), code);
+  const json::value value =
+      json::parse(json::string_view(annotation.data(), annotation.size()), code);
   if (code || !value.is_object()) return wrong("it is no JSON object");
   const json::object& document = value.get_object();
   if (number_at(document, {"version"}) != 1U) return wrong("its version is not 1");
@@ -77,8 +78,8 @@ Result<ObjectFacts> read_object(const json::object& object) {
       end != version.data() + version.size()) {
     return err(ErrorCode::kDataLoss, "an object without name, uid or resource version");
   }
-  facts.created = read_time_stamp(text_at(object, {"metadata", "creationTimestamp"}))
-                      .value_or(WallTime());
+  facts.created =
+      read_time_stamp(text_at(object, {"metadata", "creationTimestamp"})).value_or(WallTime());
   return facts;
 }
 
@@ -94,8 +95,7 @@ std::string to_string(const Taint& taint) {
 }
 
 Result<std::optional<PodFacts>> read_pod(const json::object& pod) {
-  const std::string_view annotation =
-      text_at(pod, {"metadata", "annotations", kRequestAnnotation});
+  const std::string_view annotation = text_at(pod, {"metadata", "annotations", kRequestAnnotation});
   const json::array& gates = array_at(pod, {"spec", "schedulingGates"});
   const auto gate = find_named(gates, "name", kQueueGate);
   if (annotation.empty() && !gate) return std::optional<PodFacts>();
@@ -197,7 +197,8 @@ Result<NodeFacts> read_node(const json::object& node) {
                 std::string(text_at(one.get_object(), {"value"})),
                 std::string(text_at(one.get_object(), {"effect"}))};
     // What Kubernetes itself writes there is known from the node's conditions.
-    if (taint.effect == "PreferNoSchedule" || taint.key.starts_with("node.kubernetes.io/")) continue;
+    if (taint.effect == "PreferNoSchedule" || taint.key.starts_with("node.kubernetes.io/"))
+      continue;
     facts.taints.push_back(std::move(taint));
   }
   const json::array& conditions = array_at(node, {"status", "conditions"});
