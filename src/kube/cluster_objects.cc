@@ -7,8 +7,8 @@
 #include "agent/order_documents.h"
 #include "kube/json_view.h"
 #include "kube/object_names.h"
+#include "kube/request_annotation.h"
 #include "kube/time_stamp.h"
-#include "model/job_document.h"
 
 namespace divvy::kube {
 namespace {
@@ -37,31 +37,13 @@ Toleration read_toleration(const json::object& one) {
           std::string(text_at(one, {"effect"})), text_at(one, {"operator"}) == "Exists"};
 }
 
-Result<RequestOfPod> read_request(std::string_view annotation) {
-  const auto wrong = [](std::string_view what) {
-    return err(ErrorCode::kInvalidArgument,
-               "annotation {}: {}; it is written by Divvy's webhook: create the pod again without "
-               "it",
-               kRequestAnnotation, what);
-  };
-  boost::system::error_code code;
-  const json::value value =
-      json::parse(json::string_view(annotation.data(), annotation.size()), code);
-  if (code || !value.is_object()) return wrong("it is no JSON object");
-  const json::object& document = value.get_object();
-  if (number_at(document, {"version"}) != 1U) return wrong("its version is not 1");
-  const json::object& asked = object_at(document, {"spec"});
-  auto spec = model::read_job_spec(json::serialize(asked));
-  if (!spec) return wrong("spec." + spec.error().message);
-  RequestOfPod request(*std::move(spec));
-  for (const json::value& one : array_at(document, {"containers"})) {
-    if (!one.is_string()) return wrong("containers: not all of them are names");
-    request.containers.emplace_back(one.get_string());
-  }
-  if (request.containers.empty() || request.containers.size() != request.spec.members()) {
-    return wrong("it has not one member for each container");
-  }
-  return request;
+Result<PodRequest> read_request(const json::object& pod) {
+  DIVVY_TRY(request, annotated_request(pod));
+  if (request) return *std::move(request);
+  return err(ErrorCode::kInvalidArgument,
+             "it has the scheduling gate {} and no annotation {}, which Divvy's webhook writes: "
+             "create it again, without the gate",
+             kQueueGate, kRequestAnnotation);
 }
 
 }  // namespace
@@ -100,7 +82,7 @@ Result<std::optional<PodFacts>> read_pod(const json::object& pod) {
   const auto gate = find_named(gates, "name", kQueueGate);
   if (annotation.empty() && !gate) return std::optional<PodFacts>();
   DIVVY_TRY(object, read_object(pod));
-  PodFacts facts{.object = std::move(object), .request = read_request(annotation)};
+  PodFacts facts{.object = std::move(object), .request = read_request(pod)};
   facts.deleting = !text_at(pod, {"metadata", "deletionTimestamp"}).empty();
   const std::string_view phase = text_at(pod, {"status", "phase"});
   facts.ended = phase == "Succeeded" || phase == "Failed";

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "kube/allocation.h"
-#include "model/job_spec.h"
+#include "kube/pod_request.h"
 
 namespace divvy::kube {
 
@@ -48,13 +48,6 @@ struct Taint {
 // "key=value:effect"
 [[nodiscard]] std::string to_string(const Taint& taint);
 
-// What the webhook wrote down of what a pod asks.
-struct RequestOfPod {
-  explicit RequestOfPod(model::JobSpec spec_) : spec(std::move(spec_)) {}
-  std::vector<std::string> containers;  // the members of the job, by rank
-  model::JobSpec spec;
-};
-
 struct PodFacts {
   ObjectFacts object;
   bool deleting = false;
@@ -65,7 +58,7 @@ struct PodFacts {
   std::string claim = {};  // the name of its resource claim of ours; empty: it has none
   std::map<std::string, std::string> node_selector = {};
   std::vector<Toleration> tolerations = {};
-  Result<RequestOfPod> request;
+  Result<PodRequest> request;
   std::optional<WallTime> unschedulable = {};  // since when kube-scheduler finds no node for it
   // Its condition of ours.
   std::optional<std::size_t> condition = {};  // where it stands among the others

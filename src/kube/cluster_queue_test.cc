@@ -414,7 +414,8 @@ TEST_F(ClusterQueueTest, ARequestThatCannotBeReadIsToldOnThePod) {
   pod["metadata"].as_object()["annotations"].as_object()[kRequestAnnotation] = "{\"version\": 2}";
   cluster_.api().store().put(*ResourcePath::parse("/api/v1/namespaces/team-a/pods"), pod);
   controller_.work();
-  EXPECT_THAT(condition("odd"), HasSubstr("False Refused: annotation divvy.dev/request"));
+  EXPECT_THAT(condition("odd"),
+              HasSubstr("False Refused: metadata.annotations[\"divvy.dev/request\"]: version"));
   EXPECT_TRUE(gated("odd"));
 }
 

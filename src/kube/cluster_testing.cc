@@ -7,9 +7,9 @@
 #include "base/check.h"
 #include "kube/json_view.h"
 #include "kube/object_names.h"
+#include "kube/request_annotation.h"
 #include "kube/resource_path.h"
 #include "kube/time_stamp.h"
-#include "model/job_document.h"
 #include "model/testing.h"
 
 namespace divvy::kube::testing {
@@ -148,16 +148,13 @@ void SimulatedCluster::create_pod(const TestPod& pod) {
   DIVVY_CHECK(request.has_value(), "{}", request.error().message);
   model::JobSpec spec(*std::move(request));
   spec.holder = model::Holder::kSlice;
+  PodRequest asked(std::move(spec));
+  asked.dialect = "divvy";
+  asked.containers = pod.containers;
   json::array containers;
-  json::array names;
   for (const std::string& container : pod.containers) {
     containers.push_back(json::object{{"name", container}});
-    names.emplace_back(container);
   }
-  const json::object annotation{{"version", 1},
-                                {"dialect", "divvy"},
-                                {"containers", std::move(names)},
-                                {"spec", json::parse(model::write_job_spec(spec))}};
   json::object pod_spec = pod.more;
   pod_spec["containers"] = std::move(containers);
   const json::object claim{{"name", kPodClaim}, {"resourceClaimName", "divvy-" + pod.name}};
