@@ -18,6 +18,7 @@
 #include "daemon_loop.h"
 #include "daemon_options.h"
 #include "daemon_settings.h"
+#include "kube_control_parts.h"
 #include "machine_parts.h"
 #include "net/http.h"
 #include "net/local_paths.h"
@@ -141,6 +142,25 @@ Status serve_with_separate_agent(const Started& started) {
   return served;
 }
 
+// `divvyd --engine kubernetes`: the controller of a cluster, which needs no GPU.
+Status serve_cluster(const Started& started, const KubeOptions& options) {
+  SystemClock clock;
+  DIVVY_TRY(cluster, ClusterSide::create(options, started.settings.now(), clock));
+  started.settings.on_change([&cluster](const config::DaemonConfig& now) {
+    configure_log(now.log.level, now.log.json ? LogFormat::kJson : LogFormat::kText);
+    const Status changed = cluster->change(now);
+    if (!changed) log_error("queue keeps its rules", {{"reason", changed.error().message}});
+  });
+  log_info("controller is ready", {{"version", DIVVY_VERSION}, {"namespace", options.space}});
+  started.background.tell({}, 0);
+  const int signal = run_daemon_loop(started.signals, started.supervisor, started.settings,
+                                     {.status = [&cluster] { return cluster->status(); },
+                                      .reload = [&cluster] { cluster->renew_certificate(); },
+                                      .upkeep = [] {}});
+  log_info("controller ends", {{"signal", signal}});
+  return {};
+}
+
 int run_daemon(DaemonOptions options) {
   const config::FoldersConfig folders = options.settings.now().folders;
   const sys::Supervisor supervisor = sys::Supervisor::from_environment();
@@ -177,6 +197,10 @@ int run_daemon(DaemonOptions options) {
   sys::raise_descriptor_limit();
   sys::share_one_heap();
   const Started started{options.settings, background, supervisor, signals, options.arguments};
+  if (options.engine == Engine::kKubernetes) {
+    const Status served = serve_cluster(started, options.kube);
+    return served ? 0 : fail(served.error());
+  }
   const Status served = options.part == DaemonPart::kAgent     ? serve_agent(started)
                         : options.part == DaemonPart::kControl ? serve_with_separate_agent(started)
                                                                : serve_machine(started);

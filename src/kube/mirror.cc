@@ -62,6 +62,7 @@ void Mirror::run(const std::stop_token& stop) {
 
 Status Mirror::list(const std::stop_token& stop) {
   DIVVY_TRY(listing, list_all(api_, options_.path, options_.page, stop));
+  if (options_.trim) std::ranges::for_each(listing.items, options_.trim);
   std::vector<ObjectChange> changes;
   {
     const std::lock_guard lock(mutex_);
@@ -91,6 +92,7 @@ Status Mirror::watch(const std::stop_token& stop) {
       path,
       [&](WatchEvent event) {
         heard = true;
+        if (options_.trim && event.kind != WatchEvent::Kind::kBookmark) options_.trim(event.object);
         std::vector<ObjectChange> changes;
         {
           const std::lock_guard lock(mutex_);

@@ -28,6 +28,9 @@ struct MirrorOptions {
   // After the second failure in a row; doubles up to the other.
   std::chrono::milliseconds first_delay{250};
   std::chrono::milliseconds most_delay{10'000};
+  // Takes out of each object what nobody will ask for, before it is kept. Its names, uid and
+  // resource version stay.
+  std::function<void(boost::json::object&)> trim = {};
 };
 
 class Mirror {
