@@ -38,7 +38,16 @@ Result<std::unique_ptr<ClusterQueue>> ClusterQueue::create(Options options) {
 }
 
 Status ClusterQueue::set_settings(jobs::Settings settings) {
-  DIVVY_RETURN_IF_ERROR(queue_->set_settings(without_idle(std::move(settings))));
+  jobs::Settings all = without_idle(settings);
+  for (const std::string& path : named_queues_) {
+    const bool known = std::ranges::any_of(
+        all.queues, [&path](const jobs::QueueSettings& queue) { return queue.path == path; });
+    if (known) continue;
+    all.queues.emplace_back();
+    all.queues.back().path = path;
+  }
+  DIVVY_RETURN_IF_ERROR(queue_->set_settings(std::move(all)));
+  options_.settings = std::move(settings);
   touch_waiting();
   pass_due_ = true;
   return {};
@@ -167,6 +176,13 @@ Status ClusterQueue::see_namespace(const json::object& object) {
   const auto known = namespaces_.find(facts.object.name);
   if (known != namespaces_.end() && is_known(known->second.object, facts.object)) return {};
   if (known == namespaces_.end() || known->second.queue != facts.queue) touch_waiting();
+  // A queue that a namespace names is there; what it is promised the settings say.
+  if (model::check_queue_path(facts.queue) && named_queues_.insert(facts.queue).second) {
+    if (const Status set = set_settings(options_.settings); !set) {
+      log_error("queue of a namespace not added",
+                {{"queue", facts.queue}, {"reason", set.error().message}});
+    }
+  }
   namespaces_.insert_or_assign(facts.object.name, std::move(facts));
   return {};
 }

@@ -222,6 +222,7 @@ class ClusterQueue {
   GpuNodes gpu_nodes_;
   Nodes nodes_;
   std::map<std::string, NamespaceFacts> namespaces_;
+  std::set<std::string> named_queues_;        // by namespaces
   std::map<model::JobId, std::string> jobs_;  // uid of the pod
   std::map<std::string, Holding> holdings_;   // by uid of the claim and node
   std::map<std::string, Lingering> lingering_;

@@ -408,6 +408,13 @@ TEST_F(ClusterQueueTest, TheNamespaceSaysWhichQueueItIs) {
   EXPECT_THAT(condition("second"), HasSubstr("False Quota: "));
 }
 
+TEST_F(ClusterQueueTest, AQueueThatOnlyANamespaceNamesIsThere) {
+  const json::object labels{{kQueueLabel, "research"}};
+  cluster_.api().store().put(*ResourcePath::parse("/api/v1/namespaces"),
+                             {{"metadata", json::object{{"name", "team-a"}, {"labels", labels}}}});
+  run("train", "0.5");
+}
+
 TEST_F(ClusterQueueTest, ARequestThatCannotBeReadIsToldOnThePod) {
   cluster_.create_pod({.name = "odd"});
   json::object pod = *cluster_.pod("odd");

@@ -172,7 +172,7 @@ void SimulatedCluster::create_pod(const TestPod& pod) {
       fmt::format("/api/v1/namespaces/{}/pods", pod.space),
       {{"metadata", json::object{{"name", pod.name},
                                  {"annotations", json::object{{kRequestAnnotation,
-                                                               json::serialize(annotation)}}}}},
+                                                               write_request_annotation(asked)}}}}},
        {"spec", std::move(pod_spec)}});
   DIVVY_CHECK(made.has_value(), "{}", made.error().message);
 }
