@@ -18,6 +18,7 @@
 #include "daemon_loop.h"
 #include "daemon_options.h"
 #include "daemon_settings.h"
+#include "kube_control_parts.h"
 #include "kube_node_parts.h"
 #include "machine_parts.h"
 #include "net/http.h"
@@ -143,7 +144,7 @@ Status serve_with_separate_agent(const Started& started) {
 }
 
 // `divvyd --engine kubernetes-node`: the machine, for the controller of a cluster.
-Status serve_kubernetes_node(const Started& started, const KubernetesOptions& options) {
+Status serve_kubernetes_node(const Started& started, const KubeOptions& options) {
   const config::DaemonConfig& config = started.settings.now();
   SystemClock clock;
   DIVVY_TRY(machine, MachineSide::create(config, clock));
@@ -162,6 +163,25 @@ Status serve_kubernetes_node(const Started& started, const KubernetesOptions& op
        .reload = [] {},
        .upkeep = [] {}});
   log_info("node agent ends", {{"signal", signal}});
+  return {};
+}
+
+// `divvyd --engine kubernetes`: the controller of a cluster, which needs no GPU.
+Status serve_cluster(const Started& started, const KubeOptions& options) {
+  SystemClock clock;
+  DIVVY_TRY(cluster, ClusterSide::create(options, started.settings.now(), clock));
+  started.settings.on_change([&cluster](const config::DaemonConfig& now) {
+    configure_log(now.log.level, now.log.json ? LogFormat::kJson : LogFormat::kText);
+    const Status changed = cluster->change(now);
+    if (!changed) log_error("queue keeps its rules", {{"reason", changed.error().message}});
+  });
+  log_info("controller is ready", {{"version", DIVVY_VERSION}, {"namespace", options.space}});
+  started.background.tell({}, 0);
+  const int signal = run_daemon_loop(started.signals, started.supervisor, started.settings,
+                                     {.status = [&cluster] { return cluster->status(); },
+                                      .reload = [&cluster] { cluster->renew_certificate(); },
+                                      .upkeep = [] {}});
+  log_info("controller ends", {{"signal", signal}});
   return {};
 }
 
@@ -202,8 +222,9 @@ int run_daemon(DaemonOptions options) {
   sys::raise_descriptor_limit();
   sys::share_one_heap();
   const Started started{options.settings, background, supervisor, signals, options.arguments};
-  const bool is_node = options.engine == Engine::kKubernetesNode;
-  const Status served = is_node ? serve_kubernetes_node(started, options.kubernetes)
+  const Status served = options.engine == Engine::kKubernetes ? serve_cluster(started, options.kube)
+                        : options.engine == Engine::kKubernetesNode
+                            ? serve_kubernetes_node(started, options.kube)
                         : options.part == DaemonPart::kAgent   ? serve_agent(started)
                         : options.part == DaemonPart::kControl ? serve_with_separate_agent(started)
                                                                : serve_machine(started);

@@ -68,7 +68,7 @@ void await_turn(const config::DaemonConfig& config) {
   }
 }
 
-Result<std::unique_ptr<KubeNodeSide>> KubeNodeSide::create(const KubernetesOptions& options,
+Result<std::unique_ptr<KubeNodeSide>> KubeNodeSide::create(const KubeOptions& options,
                                                            const config::DaemonConfig& config,
                                                            MachineSide& machine, Clock& clock) {
   if (machine.containers() == nullptr) {

@@ -28,7 +28,7 @@ class KubeNodeSide {
  public:
   // The API server need not answer yet. `machine` and `clock` outlive it.
   [[nodiscard]] static Result<std::unique_ptr<KubeNodeSide>> create(
-      const KubernetesOptions& options, const config::DaemonConfig& config, MachineSide& machine,
+      const KubeOptions& options, const config::DaemonConfig& config, MachineSide& machine,
       Clock& clock);
   ~KubeNodeSide();
   KubeNodeSide(const KubeNodeSide&) = delete;

@@ -50,11 +50,10 @@ Result<SliceParameters> read_slice(const json::object& parameters) {
   const auto memory = number_at(parameters, {"memoryBytes"});
   if (!share || *share > Share::kWhole) return wrong("shareThousandths");
   if (!memory) return wrong("memoryBytes");
-  DIVVY_TRY(slice, model::Slice::create(std::move(gpu), Bytes(*memory),
-                                        Share(static_cast<std::uint32_t>(*share)),
-                                        true_at(parameters, {"capped"})
-                                            ? model::ShareKind::kCap
-                                            : model::ShareKind::kGuarantee));
+  DIVVY_TRY(slice, model::Slice::create(
+                       std::move(gpu), Bytes(*memory), Share(static_cast<std::uint32_t>(*share)),
+                       true_at(parameters, {"capped"}) ? model::ShareKind::kCap
+                                                       : model::ShareKind::kGuarantee));
   DIVVY_TRY(job_class, model::parse_job_class(text_at(parameters, {"class"})));
   DIVVY_TRY(mode, model::parse_gpu_mode(text_at(parameters, {"mode"})));
   return SliceParameters{std::string(text_at(parameters, {"device"})), std::move(slice), job_class,
@@ -72,15 +71,14 @@ json::object write_allocation(const Allocation& allocation) {
     config.push_back(json::object{
         {"source", "FromClaim"},
         {"requests", json::array{one.request}},
-        {"opaque", json::object{{"driver", kDriver},
-                                {"parameters", write_slice({one.device, one.slice,
-                                                            allocation.job_class,
-                                                            allocation.mode})}}}});
+        {"opaque",
+         json::object{{"driver", kDriver},
+                      {"parameters", write_slice({one.device, one.slice, allocation.job_class,
+                                                  allocation.mode})}}}});
   }
   // The claim alone steers: a pod with a selector of its own could never be placed elsewhere.
-  const json::object field{{"key", "metadata.name"},
-                           {"operator", "In"},
-                           {"values", json::array{allocation.node}}};
+  const json::object field{
+      {"key", "metadata.name"}, {"operator", "In"}, {"values", json::array{allocation.node}}};
   const json::object term{{"matchFields", json::array{field}}};
   return {{"allocationTimestamp", time_stamp(allocation.at)},
           {"devices", json::object{{"results", std::move(results)}, {"config", std::move(config)}}},
@@ -105,8 +103,8 @@ Result<std::optional<Allocation>> read_allocation(const json::object& claim) {
     DIVVY_TRY(slice, read_slice(*parameters));
     allocation.job_class = slice.job_class;
     allocation.mode = slice.mode;
-    allocation.slices.push_back({std::string(text_at(*result, {"request"})), std::string(device),
-                                 std::move(slice.slice)});
+    allocation.slices.push_back(
+        {std::string(text_at(*result, {"request"})), std::string(device), std::move(slice.slice)});
   }
   if (allocation.slices.empty()) return std::optional<Allocation>();
   return std::optional(std::move(allocation));

@@ -7,8 +7,8 @@
 #include "agent/order_documents.h"
 #include "kube/json_view.h"
 #include "kube/object_names.h"
+#include "kube/request_annotation.h"
 #include "kube/time_stamp.h"
-#include "model/job_document.h"
 
 namespace divvy::kube {
 namespace {
@@ -37,30 +37,13 @@ Toleration read_toleration(const json::object& one) {
           std::string(text_at(one, {"effect"})), text_at(one, {"operator"}) == "Exists"};
 }
 
-Result<RequestOfPod> read_request(std::string_view annotation) {
-  const auto wrong = [](std::string_view what) {
-    return err(ErrorCode::kInvalidArgument,
-               "annotation {}: {}; it is written by Divvy's webhook: create the pod again without "
-               "it",
-               kRequestAnnotation, what);
-  };
-  boost::system::error_code code;
-  const json::value value = json::parse(json::string_view(annotation.data(), annotation.size()), code);
-  if (code || !value.is_object()) return wrong("it is no JSON object");
-  const json::object& document = value.get_object();
-  if (number_at(document, {"version"}) != 1U) return wrong("its version is not 1");
-  const json::object& asked = object_at(document, {"spec"});
-  auto spec = model::read_job_spec(json::serialize(asked));
-  if (!spec) return wrong("spec." + spec.error().message);
-  RequestOfPod request(*std::move(spec));
-  for (const json::value& one : array_at(document, {"containers"})) {
-    if (!one.is_string()) return wrong("containers: not all of them are names");
-    request.containers.emplace_back(one.get_string());
-  }
-  if (request.containers.empty() || request.containers.size() != request.spec.members()) {
-    return wrong("it has not one member for each container");
-  }
-  return request;
+Result<PodRequest> read_request(const json::object& pod) {
+  DIVVY_TRY(request, annotated_request(pod));
+  if (request) return *std::move(request);
+  return err(ErrorCode::kInvalidArgument,
+             "it has the scheduling gate {} and no annotation {}, which Divvy's webhook writes: "
+             "create it again, without the gate",
+             kQueueGate, kRequestAnnotation);
 }
 
 }  // namespace
@@ -77,8 +60,8 @@ Result<ObjectFacts> read_object(const json::object& object) {
       end != version.data() + version.size()) {
     return err(ErrorCode::kDataLoss, "an object without name, uid or resource version");
   }
-  facts.created = read_time_stamp(text_at(object, {"metadata", "creationTimestamp"}))
-                      .value_or(WallTime());
+  facts.created =
+      read_time_stamp(text_at(object, {"metadata", "creationTimestamp"})).value_or(WallTime());
   return facts;
 }
 
@@ -94,13 +77,12 @@ std::string to_string(const Taint& taint) {
 }
 
 Result<std::optional<PodFacts>> read_pod(const json::object& pod) {
-  const std::string_view annotation =
-      text_at(pod, {"metadata", "annotations", kRequestAnnotation});
+  const std::string_view annotation = text_at(pod, {"metadata", "annotations", kRequestAnnotation});
   const json::array& gates = array_at(pod, {"spec", "schedulingGates"});
   const auto gate = find_named(gates, "name", kQueueGate);
   if (annotation.empty() && !gate) return std::optional<PodFacts>();
   DIVVY_TRY(object, read_object(pod));
-  PodFacts facts{.object = std::move(object), .request = read_request(annotation)};
+  PodFacts facts{.object = std::move(object), .request = read_request(pod)};
   facts.deleting = !text_at(pod, {"metadata", "deletionTimestamp"}).empty();
   const std::string_view phase = text_at(pod, {"status", "phase"});
   facts.ended = phase == "Succeeded" || phase == "Failed";
@@ -197,7 +179,8 @@ Result<NodeFacts> read_node(const json::object& node) {
                 std::string(text_at(one.get_object(), {"value"})),
                 std::string(text_at(one.get_object(), {"effect"}))};
     // What Kubernetes itself writes there is known from the node's conditions.
-    if (taint.effect == "PreferNoSchedule" || taint.key.starts_with("node.kubernetes.io/")) continue;
+    if (taint.effect == "PreferNoSchedule" || taint.key.starts_with("node.kubernetes.io/"))
+      continue;
     facts.taints.push_back(std::move(taint));
   }
   const json::array& conditions = array_at(node, {"status", "conditions"});

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "kube/allocation.h"
-#include "model/job_spec.h"
+#include "kube/pod_request.h"
 
 namespace divvy::kube {
 
@@ -33,8 +33,8 @@ struct ObjectFacts {
 struct Toleration {
   std::string key;  // empty: all
   std::string value;
-  std::string effect;    // empty: all
-  bool exists = false;   // whatever its value is
+  std::string effect;   // empty: all
+  bool exists = false;  // whatever its value is
   friend bool operator==(const Toleration&, const Toleration&) = default;
 };
 
@@ -48,28 +48,21 @@ struct Taint {
 // "key=value:effect"
 [[nodiscard]] std::string to_string(const Taint& taint);
 
-// What the webhook wrote down of what a pod asks.
-struct RequestOfPod {
-  explicit RequestOfPod(model::JobSpec spec_) : spec(std::move(spec_)) {}
-  std::vector<std::string> containers;  // the members of the job, by rank
-  model::JobSpec spec;
-};
-
 struct PodFacts {
   ObjectFacts object;
   bool deleting = false;
-  bool ended = false;              // its phase is Succeeded or Failed
-  std::string node;                // to which it is bound; empty: it is not
-  std::optional<std::size_t> gate;  // where ours stands among its scheduling gates
+  bool ended = false;                    // its phase is Succeeded or Failed
+  std::string node = {};                 // to which it is bound; empty: it is not
+  std::optional<std::size_t> gate = {};  // where ours stands among its scheduling gates
   bool gated_by_others = false;
-  std::string claim;  // the name of its resource claim of ours; empty: it has none
-  std::map<std::string, std::string> node_selector;
-  std::vector<Toleration> tolerations;
-  Result<RequestOfPod> request;
-  std::optional<WallTime> unschedulable;  // since when kube-scheduler finds no node for it
+  std::string claim = {};  // the name of its resource claim of ours; empty: it has none
+  std::map<std::string, std::string> node_selector = {};
+  std::vector<Toleration> tolerations = {};
+  Result<PodRequest> request;
+  std::optional<WallTime> unschedulable = {};  // since when kube-scheduler finds no node for it
   // Its condition of ours.
-  std::optional<std::size_t> condition;  // where it stands among the others
-  std::string condition_text;            // its reason, and after a space its message
+  std::optional<std::size_t> condition = {};  // where it stands among the others
+  std::string condition_text = {};            // its reason, and after a space its message
   bool has_conditions = false;
 };
 // Nothing: no pod of ours.
@@ -77,12 +70,12 @@ struct PodFacts {
 
 struct ClaimFacts {
   ObjectFacts object;
-  std::string owner;  // uid of the pod that controls it; empty: none does
+  std::string owner = {};  // uid of the pod that controls it; empty: none does
   bool deleting = false;
   bool reserved = false;  // kube-scheduler has committed itself: whoever it is for runs there
   bool allocated = false;
-  std::optional<Allocation> allocation;  // nothing with `allocated`: of others, or unreadable
-  boost::json::object document;          // for writing it
+  std::optional<Allocation> allocation = {};  // nothing with `allocated`: of others, or unreadable
+  boost::json::object document = {};          // for writing it
 };
 // Nothing: no request of it is for our device class.
 [[nodiscard]] Result<std::optional<ClaimFacts>> read_claim(const boost::json::object& claim);
@@ -91,17 +84,17 @@ struct ClaimFacts {
 struct HeldClaim {
   std::string claim_uid;
   std::string space;
-  std::string claim;
+  std::string claim = {};
   std::vector<model::Slice> slices;
   friend bool operator==(const HeldClaim&, const HeldClaim&) = default;
 };
 
 struct GpuNodeFacts {
   ObjectFacts object;
-  std::string heartbeat;  // as the agent wrote it
-  std::optional<WallTime> heard;
-  agent::MachineState state;
-  std::vector<HeldClaim> held;
+  std::string heartbeat = {};  // as the agent wrote it
+  std::optional<WallTime> heard = {};
+  agent::MachineState state = {};
+  std::vector<HeldClaim> held = {};
 };
 [[nodiscard]] Result<GpuNodeFacts> read_gpu_node(const boost::json::object& node);
 
@@ -109,8 +102,9 @@ struct NodeFacts {
   ObjectFacts object;
   bool unschedulable = false;
   bool ready = false;
-  std::map<std::string, std::string> labels;
-  std::vector<Taint> taints;  // that keep pods away, without those that say what is here already
+  std::map<std::string, std::string> labels = {};
+  std::vector<Taint> taints =
+      {};  // that keep pods away, without those that say what is here already
 };
 [[nodiscard]] Result<NodeFacts> read_node(const boost::json::object& node);
 

@@ -53,7 +53,12 @@ class Network:
         _ip([f"route add {self.pod_range(n)} via {self.machine_address(n)}" for n in nodes])
 
     def destroy(self):
-        subprocess.run(["ip", "link", "delete", self.bridge], stderr=subprocess.DEVNULL)
+        # A machine's end of a cable goes with its network, but that may live on for a while: as long
+        # as one of its connections is being closed.
+        links = subprocess.run(["ip", "-json", "link"], check=True, capture_output=True, text=True)
+        for link in json.loads(links.stdout):
+            if link["ifname"].startswith(self.bridge):
+                subprocess.run(["ip", "link", "delete", link["ifname"]], stderr=subprocess.DEVNULL)
 
 
 def free_block(preferred):
