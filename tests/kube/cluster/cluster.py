@@ -139,10 +139,10 @@ class Cluster:
                    lambda: all(self._has_services(machine) for machine in machines))
 
     def _wait(self, what, condition):
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300
         while not condition():
             if time.monotonic() > deadline:
-                raise RuntimeError(f"{what}: not ready after two minutes")
+                raise RuntimeError(f"{what}: not ready after five minutes")
             time.sleep(0.05)
 
     def _nodes_are_ready(self):
