@@ -150,7 +150,9 @@ Status serve_kubernetes_node(const Started& started, const KubeOptions& options)
   DIVVY_TRY(machine, MachineSide::create(config, clock));
   DIVVY_TRY(node, KubeNodeSide::create(options, config, *machine, clock));
   DIVVY_TRY(metrics_options, metrics_options_of(config));
-  const api::MetricsRoutes metrics(machine->metrics(), metrics_options);
+  api::MetricsSources sources = machine->metrics();
+  sources.pods = [&node] { return node->pods(); };
+  const api::MetricsRoutes metrics(std::move(sources), metrics_options);
   const auto metrics_server = api::serve_metrics(metrics, metrics_options);
   log_info("node agent is ready", {{"version", DIVVY_VERSION},
                                    {"node", options.node_name},

@@ -102,6 +102,16 @@ Result<std::unique_ptr<KubeNodeSide>> KubeNodeSide::create(const KubeOptions& op
   return made;
 }
 
+std::map<model::MemberKey, api::PodOfTenant> KubeNodeSide::pods() const {
+  std::map<model::MemberKey, api::PodOfTenant> all;
+  for (const auto& [uid, record] : view_.now().claims) {
+    for (const kubelet::RequestedSlices& one : kubelet::requests_of(record)) {
+      all.emplace(one.key, api::PodOfTenant{record.space, record.pod, one.request});
+    }
+  }
+  return all;
+}
+
 KubeNodeSide::~KubeNodeSide() { machine_.agent().listen({}); }
 
 }  // namespace divvy

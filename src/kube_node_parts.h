@@ -2,8 +2,10 @@
 // kubelet and the object for the controller, over the machine's side. Composition for `divvyd`.
 #pragma once
 
+#include <map>
 #include <memory>
 
+#include "api/metrics_snapshot.h"
 #include "base/clock.h"
 #include "base/result.h"
 #include "config/daemon_config.h"
@@ -33,6 +35,9 @@ class KubeNodeSide {
   ~KubeNodeSide();
   KubeNodeSide(const KubeNodeSide&) = delete;
   KubeNodeSide& operator=(const KubeNodeSide&) = delete;
+
+  // Whose slices those of the machine are.
+  [[nodiscard]] std::map<model::MemberKey, api::PodOfTenant> pods() const;
 
  private:
   KubeNodeSide(const std::string& node, MachineSide& machine) : view_(node), machine_(machine) {}

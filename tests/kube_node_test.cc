@@ -140,7 +140,10 @@ class KubeNode : public Machine {
                                                                   model::ShareKind::kGuarantee)}}};
     const auto made = served_.api.put(
         kClaims, {{"metadata", json::object{{"name", name}, {"namespace", "team-a"}}},
-                  {"status", json::object{{"allocation", kube::write_allocation(allocation)}}}});
+                  {"status", json::object{{"allocation", kube::write_allocation(allocation)},
+                                          {"reservedFor",
+                                           json::array{json::object{{"resource", "pods"},
+                                                                    {"name", "pod-" + name}}}}}}});
     return std::string(kube::text_at(made, {"metadata", "uid"}));
   }
   [[nodiscard]] std::unique_ptr<dra::DRAPlugin::Stub> plugin() const {
@@ -204,6 +207,22 @@ TEST_F(KubeNode, TellsTheControllerOfItsGpusAndOfWhatItHolds) {
   EXPECT_TRUE(eventually([this] { return held() == 1; }));
   EXPECT_EQ(unprepare(uid), "");
   EXPECT_TRUE(eventually([this] { return held() == 0; }));
+}
+
+TEST_F(KubeNode, MetricsOfASliceNameItsPod) {
+  const std::string uid = put_claim("c", gpus()[0], 300, Bytes(4 * kGib));
+  EXPECT_EQ(prepare("c", uid).error(), "");
+  const std::string log = node_.errors();
+  const std::size_t at = log.find("address=127.0.0.1:");
+  ASSERT_NE(at, std::string::npos) << log;
+  const auto port = static_cast<std::uint16_t>(std::stoi(log.substr(at + 18)));
+  const auto answer = net::http_request(
+      net::TcpAddress{"127.0.0.1", port},
+      {.method = "GET", .path = "/metrics", .query = {}, .body = {}}, std::chrono::seconds(60));
+  ASSERT_TRUE(answer.has_value()) << answer.error().message;
+  EXPECT_NE(answer->body.find("namespace=\"team-a\",pod=\"pod-c\",container=\"main\""),
+            std::string::npos)
+      << answer->body;
 }
 
 TEST_F(KubeNode, AClaimIsATenantThatSurvivesTheAgent) {
