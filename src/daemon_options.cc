@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,7 +50,13 @@ struct Typed {
   bool agent = false;
   bool separate_agent = false;
   fs::path restore;
+  Engine engine = Engine::kMachine;
+  KubeOptions kube;
 };
+
+const std::map<std::string, Engine> kEngines{{"machine", Engine::kMachine},
+                                             {"kubernetes", Engine::kKubernetes},
+                                             {"kubernetes-node", Engine::kKubernetesNode}};
 
 bool is_set(const char* variable) {
   const char* value = std::getenv(variable);
@@ -152,16 +159,57 @@ void describe(CLI::App& app, Typed& typed) {
   app.add_flag("--log-json", typed.log_json, "One JSON object per line of the log");
 }
 
+void describe_kubernetes(CLI::App& app, Typed& typed) {
+  app.add_option("--engine", typed.engine,
+                 "Whose slices it gives: machine (this one's jobs and tenants, the default), "
+                 "kubernetes (the controller of a cluster) or kubernetes-node (its agent here)")
+      ->transform(CLI::CheckedTransformer(kEngines).description(""))
+      ->type_name("ENGINE");
+  const char* const group = "Kubernetes (docs/kubernetes-controller.md)";
+  app.add_option("--kubeconfig", typed.kube.kubeconfig,
+                 "How to reach the API server (default: as a pod, then as kubectl)")
+      ->type_name("FILE")
+      ->group(group);
+  app.add_option("--namespace", typed.kube.space,
+                 "The namespace that Divvy is in (POD_NAMESPACE; default divvy-system)")
+      ->type_name("NAME")
+      ->envname("POD_NAMESPACE")
+      ->group(group);
+  app.add_option("--node-name", typed.kube.node_name,
+                 "This node, as Kubernetes calls it (NODE_NAME; default: the name of the host)")
+      ->type_name("NAME")
+      ->envname("NODE_NAME")
+      ->group(group);
+  app.add_option("--kubelet-root", typed.kube.kubelet_root, "The kubelet's folder")
+      ->type_name("FOLDER")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--webhook-address", typed.kube.webhook_address,
+                 "Serve the admission webhook over TLS on ADDRESS:PORT")
+      ->type_name("ADDRESS")
+      ->group(group);
+  app.add_option("--webhook-certificate", typed.kube.webhook_certificate, "Its certificate")
+      ->type_name("FILE")
+      ->group(group);
+  app.add_option("--webhook-key", typed.kube.webhook_key, "The key of the certificate")
+      ->type_name("FILE")
+      ->group(group);
+}
+
 }  // namespace
 
 std::variant<DaemonOptions, int> parse_daemon_options(int argc, char** argv) {
   Typed typed;
   CLI::App app{"Shares the GPUs of this machine: grants slices and keeps everybody inside theirs."};
   describe(app, typed);
+  describe_kubernetes(app, typed);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (typed.engine == Engine::kKubernetesNode && typed.kube.node_name.empty()) {
+    return say({ErrorCode::kInternal, "--engine kubernetes-node needs --node-name NAME"});
   }
   typed.check = app.count("--check-config") > 0;
   if (typed.print_page) {
@@ -186,6 +234,9 @@ std::variant<DaemonOptions, int> parse_daemon_options(int argc, char** argv) {
   }
   DaemonOptions options{.settings = *std::move(settings)};
   options.background = typed.background && !typed.foreground;
+  options.engine = typed.engine;
+  options.kube = typed.kube;
+  if (options.kube.space.empty()) options.kube.space = "divvy-system";
   if (typed.agent) options.part = DaemonPart::kAgent;
   if (typed.separate_agent) options.part = DaemonPart::kControl;
   for (int i = 1; i < argc; ++i) {

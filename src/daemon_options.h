@@ -17,12 +17,33 @@ enum class DaemonPart {
   kControl,  // the control side, whose agent is another process
 };
 
+// What the slices that it gives belong to.
+enum class Engine {
+  kMachine,         // jobs and tenants of this machine
+  kKubernetes,      // pods of a cluster: the controller, which needs no GPU
+  kKubernetesNode,  // pods of a cluster: the agent of this node
+};
+
+// Of the engines that work for Kubernetes.
+struct KubeOptions {
+  std::filesystem::path kubeconfig = {};  // empty: as a pod, or as kubectl finds it
+  std::string space = {};                 // the namespace that Divvy is in
+  std::string node_name = {};             // of kKubernetesNode
+  std::filesystem::path kubelet_root = "/var/lib/kubelet";
+  // Of kKubernetes.
+  std::string webhook_address = {};  // empty: no webhook
+  std::filesystem::path webhook_certificate = {};
+  std::filesystem::path webhook_key = {};
+};
+
 struct DaemonOptions {
   config::LiveConfig settings;
   bool background = false;
   DaemonPart part = DaemonPart::kBoth;
   std::vector<std::string> arguments = {};  // as they were typed, for the agent
-  std::filesystem::path restore = {};       // A backup: put the store back to it and end
+  Engine engine = Engine::kMachine;
+  KubeOptions kube = {};
+  std::filesystem::path restore = {};  // A backup: put the store back to it and end
 };
 
 // The options to serve with, or the exit status where the command line was about something else or

@@ -104,6 +104,8 @@ class Tenants {
   [[nodiscard]] Status check_mode(model::GpuMode mode) const;
   // kResourceExhausted: somebody else has a part of it, or a GPU rests.
   [[nodiscard]] Result<Grant> grant(const Ask& ask);
+  // What grant() answered for one that it still has.
+  [[nodiscard]] Grant granted(const ledger::TenantRecord& record) const;
   // Whoever ended a moment ago is gone when this returns.
   void reap() { registrar_->reap(); }
 
@@ -172,6 +174,7 @@ class Tenants {
   [[nodiscard]] Status publish(const ledger::TenantRecord& record) const;
   void withdraw(const ledger::TenantRecord& record);
   void ended(model::TenantId tenant);
+  void add_environment(Grant& grant) const;
   [[nodiscard]] std::vector<ledger::SharedGpu> gpus_of(const ledger::TenantRecord& record) const;
   [[nodiscard]] std::string choose_name(const Ask& ask, model::TenantId id) const;
   [[nodiscard]] Result<std::vector<model::Slice>> changed_slices(const ledger::TenantRecord& record,

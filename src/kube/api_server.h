@@ -5,13 +5,16 @@
 // Errors, by what the server said: kNotFound 404, kAlreadyExists 409 with that reason,
 // kFailedPrecondition any other 409 (somebody changed it meanwhile: read it again), kOutOfRange 410
 // (a resource version or a page that is too old: list again), kInvalidArgument 400 and 422,
-// kPermissionDenied 401 and 403, kResourceExhausted 429, kUnavailable where nobody answered or 5xx.
+// kPermissionDenied 401 and 403, kResourceExhausted 429, kUnavailable where nobody answered or 5xx
+// (a write may have been done nevertheless), kCancelled after a stop. A `test` of a JSON patch that
+// fails is a 422 for the API server.
 #pragma once
 
 #include <boost/json/fwd.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 #include <functional>
+#include <stop_token>
 #include <string>
 
 #include "base/result.h"
@@ -48,9 +51,15 @@ class ApiServer {
   [[nodiscard]] virtual Status remove(const std::string& path,
                                       const boost::json::object& options) = 0;
   // Follows a watch until it ends, `take` returns false, or the server says 410 (kOutOfRange). An
-  // end that the server chose is a success: go on from the last resource version.
+  // end that the server chose is a success: go on from the last resource version. `path` is that of
+  // a collection with its resourceVersion in the query; watch=1 is added.
+  [[nodiscard]] Status watch(const std::string& path, const std::function<bool(WatchEvent)>& take) {
+    return watch(path, take, {});
+  }
+  // A request to stop ends it soon, also while nothing happens: kCancelled.
   [[nodiscard]] virtual Status watch(const std::string& path,
-                                     const std::function<bool(WatchEvent)>& take) = 0;
+                                     const std::function<bool(WatchEvent)>& take,
+                                     const std::stop_token& stop) = 0;
 };
 
 }  // namespace divvy::kube

@@ -329,8 +329,12 @@ Status check(const JobSpec& spec) {
   if (spec.mode == GpuMode::kMps && spec.request.gpus_per_member() != 1) {
     return wrong("mode", "mode mps takes one GPU; leave it out to take turns on several");
   }
+  // The containers of a pod have a slice each, and nobody could take them to another node.
+  const bool on_one_node =
+      spec.holder == Holder::kSlice && spec.where.members_near == Near{Closeness::kNode, true};
   if (spec.holder != Holder::kMembers &&
-      (spec.container || spec.array || spec.members() != 1 || spec.request.no_gpu())) {
+      (spec.container || spec.array || (spec.members() != 1 && !on_one_node) ||
+       spec.request.no_gpu())) {
     return wrong("holder",
                  "only a job of members has a container, tasks, several members or no GPU");
   }

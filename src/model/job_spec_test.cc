@@ -137,6 +137,19 @@ TEST(JobSpec, ArraysAndRelationsAreChecked) {
   expect_field("labels.a", [](JobSpec& s) { s.labels["a"] = "x\ny"; });
 }
 
+TEST(JobSpec, ASliceIsOfOneMemberOrOfMembersOnOneNode) {
+  Request::Parts parts;
+  parts.share = Share(300);
+  parts.gang_size = 2;
+  JobSpec spec(*Request::create(parts));
+  spec.holder = Holder::kSlice;
+  EXPECT_FALSE(check(spec).has_value());
+  spec.where.members_near = {Closeness::kNode, true};
+  EXPECT_TRUE(check(spec).has_value());
+  spec.holder = Holder::kProcess;
+  EXPECT_FALSE(check(spec).has_value());
+}
+
 TEST(JobSpec, QueuesAreAtMostEightDeep) {
   EXPECT_TRUE(check_queue_path("default").has_value());
   EXPECT_TRUE(check_queue_path("a/b/c/d/e/f/g/h").has_value());

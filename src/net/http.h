@@ -150,6 +150,7 @@ struct HttpTarget {
   // On the socket: whoever says nothing for so long is asked for a sign of life, and given up where
   // none comes within the same time, whatever the time for the answer itself is.
   std::chrono::milliseconds silence = std::chrono::seconds(3);
+  std::string server = "divvyd";  // What it is, for messages
 };
 
 // One request on a connection of its own. kUnavailable when nobody listens there, kTimeout when no

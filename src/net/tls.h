@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace divvy::net {
@@ -11,11 +12,21 @@ namespace divvy::net {
 struct TlsIdentity {
   std::filesystem::path certificate;  // With the chain behind it
   std::filesystem::path key;
+  // Of a server: a PEM file with the authorities of those who may come in; empty: anybody.
+  std::filesystem::path clients{};
+};
+
+// PEM texts, in memory.
+struct TlsClientIdentity {
+  std::string certificate;  // With the chain behind it
+  std::string key;
 };
 
 struct TlsTrust {
-  std::filesystem::path authorities;  // A PEM file; empty: those of this machine
-  std::string name;                   // That the certificate is for; empty: the host
+  std::filesystem::path authorities;          // A PEM file; empty: those of this machine
+  std::string name;                           // That the certificate is for; empty: the host
+  std::string authorities_pem{};              // Instead of the file: its text
+  std::optional<TlsClientIdentity> client{};  // Whom we say we are, where the server asks
 };
 
 }  // namespace divvy::net

@@ -48,20 +48,50 @@ Result<std::shared_ptr<ssl::context>> server_context(const TlsIdentity& identity
     return err(ErrorCode::kInvalidArgument, "{} is not the key of the certificate {}",
                identity.key.string(), identity.certificate.string());
   }
+  if (!identity.clients.empty()) {
+    context->set_verify_mode(ssl::verify_peer | ssl::verify_fail_if_no_peer_cert);
+    code = context->load_verify_file(identity.clients.string(), code);
+    if (code) return err(refused(identity.clients, "has no certificate in it", code));
+  }
   return context;
 }
+
+namespace {
+
+// Never says what is in the key.
+Status show(ssl::context& context, const TlsClientIdentity& client) {
+  // OpenSSL would ask on the terminal.
+  context.set_password_callback([](std::size_t, ssl::context::password_purpose) { return ""; });
+  boost::system::error_code code;
+  code = context.use_certificate_chain(boost::asio::buffer(client.certificate), code);
+  if (code) {
+    return err(ErrorCode::kInvalidArgument, "the client certificate is none: {}", code.message());
+  }
+  code = context.use_private_key(boost::asio::buffer(client.key), ssl::context::pem, code);
+  if (code || SSL_CTX_check_private_key(context.native_handle()) != 1) {
+    return err(ErrorCode::kInvalidArgument,
+               "the client key is no key for the client certificate, or it has a password");
+  }
+  return {};
+}
+
+}  // namespace
 
 Result<std::shared_ptr<ssl::context>> client_context(const TlsTrust& trust) {
   auto context = new_context(ssl::context::tls_client);
   context->set_verify_mode(ssl::verify_peer);
   boost::system::error_code code;
-  if (trust.authorities.empty()) {
+  if (!trust.authorities_pem.empty()) {
+    code = context->add_certificate_authority(boost::asio::buffer(trust.authorities_pem), code);
+    if (code) return err(refused("the authority", "is no certificate", code));
+  } else if (trust.authorities.empty()) {
     code = context->set_default_verify_paths(code);
     if (code) return err(refused("the machine", "has no certificate authorities", code));
   } else {
     code = context->load_verify_file(trust.authorities.string(), code);
     if (code) return err(refused(trust.authorities, "has no certificate in it", code));
   }
+  if (trust.client) DIVVY_RETURN_IF_ERROR(show(*context, *trust.client));
   return context;
 }
 

@@ -1,0 +1,59 @@
+#include "kube/action.h"
+
+#include <fmt/format.h>
+
+namespace divvy::kube {
+
+std::string_view to_string(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::kCreateClaim:
+      return "create claim";
+    case ActionKind::kWriteAllocation:
+      return "write allocation";
+    case ActionKind::kClearAllocation:
+      return "clear allocation";
+    case ActionKind::kReadClaim:
+      return "read claim";
+    case ActionKind::kRemoveGate:
+      return "remove gate";
+    case ActionKind::kReadPod:
+      return "read pod";
+    case ActionKind::kEvictPod:
+      return "evict pod";
+    case ActionKind::kSetCondition:
+      return "set condition";
+    case ActionKind::kTellEvent:
+      return "tell event";
+  }
+  return "";
+}
+
+Result<boost::json::object> carry_out(ApiServer& server, const Action& action) {
+  switch (action.kind) {
+    case ActionKind::kCreateClaim:
+    case ActionKind::kEvictPod:
+    case ActionKind::kTellEvent:
+      return server.create(action.path, action.body.as_object());
+    case ActionKind::kWriteAllocation:
+    case ActionKind::kClearAllocation:
+      return server.replace(action.path, action.body.as_object());
+    case ActionKind::kReadClaim:
+    case ActionKind::kReadPod:
+      return server.get(action.path);
+    case ActionKind::kRemoveGate:
+    case ActionKind::kSetCondition:
+      return server.patch(action.path, PatchType::kJson, action.body);
+  }
+  return err(ErrorCode::kInternal, "an action of no kind");
+}
+
+// Names in Kubernetes have no character that a path could not have.
+std::string pod_path(std::string_view space, std::string_view name) {
+  return fmt::format("/api/v1/namespaces/{}/pods/{}", space, name);
+}
+
+std::string claim_path(std::string_view space, std::string_view name) {
+  return fmt::format("/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims/{}", space, name);
+}
+
+}  // namespace divvy::kube

@@ -1,0 +1,46 @@
+// What the controller wants done at the API server, as a value: one request each. Made by
+// ClusterQueue, carried out by whoever has a connection; the answer goes back to the queue with the
+// action's number.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <boost/json/value.hpp>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "kube/api_server.h"
+
+namespace divvy::kube {
+
+enum class ActionKind {
+  kCreateClaim,
+  kWriteAllocation,
+  kClearAllocation,
+  kReadClaim,
+  kRemoveGate,
+  kReadPod,
+  kEvictPod,
+  kSetCondition,
+  kTellEvent,
+};
+[[nodiscard]] std::string_view to_string(ActionKind kind);
+// Whether pods wait for it; what only tells people comes after that.
+[[nodiscard]] inline bool is_urgent(ActionKind kind) { return kind < ActionKind::kSetCondition; }
+
+struct Action {
+  std::uint64_t number = 0;
+  ActionKind kind = ActionKind::kReadClaim;
+  std::string path;
+  boost::json::value body = {};
+};
+
+// Of a request without a body in its answer: an empty object. Blocks; called from any thread.
+[[nodiscard]] Result<boost::json::object> carry_out(ApiServer& server, const Action& action);
+
+// "/api/v1/namespaces/a/pods/b"
+[[nodiscard]] std::string pod_path(std::string_view space, std::string_view name);
+[[nodiscard]] std::string claim_path(std::string_view space, std::string_view name);
+
+}  // namespace divvy::kube

@@ -1,0 +1,312 @@
+// Documents in, actions out: the round.
+#include "kube/cluster_queue.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/log.h"
+
+namespace divvy::kube {
+namespace {
+
+namespace json = boost::json;
+
+// Whether what is known is at least as new. Another uid is another object of the same name.
+bool is_known(const ObjectFacts& known, const ObjectFacts& told) {
+  return known.version > told.version || (known.version == told.version && known.uid == told.uid);
+}
+
+// Nobody tells the queue whether a pod uses its GPU, so nobody is to be ended for not doing so.
+jobs::Settings without_idle(jobs::Settings settings) {
+  settings.idle = {};
+  for (jobs::QueueSettings& queue : settings.queues) queue.idle.reset();
+  return settings;
+}
+
+}  // namespace
+
+ClusterQueue::ClusterQueue(Options options)
+    : options_(std::move(options)), random_(options_.seed) {}
+
+ClusterQueue::~ClusterQueue() = default;
+
+Result<std::unique_ptr<ClusterQueue>> ClusterQueue::create(Options options) {
+  std::unique_ptr<ClusterQueue> made(new ClusterQueue(std::move(options)));
+  DIVVY_TRY(queue, jobs::Queue::create(without_idle(made->options_.settings)));
+  made->queue_ = std::move(queue);
+  return made;
+}
+
+Status ClusterQueue::set_settings(jobs::Settings settings) {
+  jobs::Settings all = without_idle(settings);
+  for (const std::string& path : named_queues_) {
+    const bool known = std::ranges::any_of(
+        all.queues, [&path](const jobs::QueueSettings& queue) { return queue.path == path; });
+    if (known) continue;
+    all.queues.emplace_back();
+    all.queues.back().path = path;
+  }
+  DIVVY_RETURN_IF_ERROR(queue_->set_settings(std::move(all)));
+  options_.settings = std::move(settings);
+  touch_waiting();
+  pass_due_ = true;
+  return {};
+}
+
+// --- Documents ---
+
+Status ClusterQueue::see(ObjectKind kind, const json::object& object) {
+  switch (kind) {
+    case ObjectKind::kPod:
+      return see_pod(object);
+    case ObjectKind::kClaim:
+      return see_claim(object);
+    case ObjectKind::kGpuNode:
+      return see_gpu_node(object);
+    case ObjectKind::kNode:
+      return see_node(object);
+    case ObjectKind::kNamespace:
+      return see_namespace(object);
+  }
+  return {};
+}
+
+Status ClusterQueue::see_pod(const json::object& object) {
+  DIVVY_TRY(facts, read_pod(object));
+  if (!facts) return {};
+  const std::string key = facts->object.key();
+  const auto known = uids_.find(key);
+  if (known != uids_.end()) {
+    Work& work = *find(known->second);
+    if (is_known(work.pod.object, facts->object)) return {};
+    if (work.uid() == facts->object.uid) {
+      work.pod = *std::move(facts);
+      touch(work.uid());
+      return {};
+    }
+    pod_gone(key, work.uid());
+  }
+  const std::string uid = facts->object.uid;
+  if (Work* const before = find(uid)) {
+    // It went and its claim did not, or somebody tells of it once more after its end.
+    if (is_known(before->pod.object, facts->object)) return {};
+    before->pod = *std::move(facts);
+    before->gone = false;
+  } else {
+    works_.emplace(uid, *std::move(facts));
+    holdings_changed_ = true;
+  }
+  uids_[key] = uid;
+  touch(uid);
+  return {};
+}
+
+void ClusterQueue::pod_gone(const std::string& key, const std::string& uid) {
+  const auto known = uids_.find(key);
+  if (known == uids_.end() || known->second != uid) return;
+  uids_.erase(known);
+  find(uid)->gone = true;
+  touch(uid);
+}
+
+Status ClusterQueue::see_claim(const json::object& object) {
+  DIVVY_TRY(facts, read_claim(object));
+  if (!facts) return {};
+  const std::string key = facts->object.key();
+  const auto known = claims_.find(key);
+  if (known != claims_.end()) {
+    if (is_known(known->second.object, facts->object)) return {};
+    if (known->second.object.uid != facts->object.uid) touch(known->second.owner);
+  }
+  touch(facts->owner);
+  holdings_changed_ = true;
+  claims_.insert_or_assign(key, *std::move(facts));
+  return {};
+}
+
+void ClusterQueue::claim_gone(const std::string& key, const std::string& uid) {
+  const auto known = claims_.find(key);
+  if (known == claims_.end() || known->second.object.uid != uid) return;
+  touch(known->second.owner);
+  claims_.erase(known);
+  holdings_changed_ = true;
+}
+
+Status ClusterQueue::see_gpu_node(const json::object& object) {
+  DIVVY_TRY(facts, read_gpu_node(object));
+  const auto [found, is_new] = gpu_nodes_.try_emplace(facts.object.name, KnownGpuNode{facts});
+  KnownGpuNode& known = found->second;
+  if (!is_new) {
+    if (is_known(known.facts.object, facts.object)) return {};
+    if (known.facts.heartbeat != facts.heartbeat) known.is_new = true;
+    if (known.facts.held != facts.held || !lingering_.empty()) holdings_changed_ = true;
+    if (known.facts.state != facts.state) fleet_changed_ = true;
+    known.facts = std::move(facts);
+    return {};
+  }
+  // One that was there before tells nothing about when.
+  known.is_new = false;
+  holdings_changed_ = true;
+  fleet_changed_ = true;
+  return {};
+}
+
+Status ClusterQueue::see_node(const json::object& object) {
+  DIVVY_TRY(facts, read_node(object));
+  const auto known = nodes_.find(facts.object.name);
+  if (known != nodes_.end()) {
+    const NodeFacts& before = known->second;
+    if (is_known(before.object, facts.object)) return {};
+    const bool same_taints = before.taints == facts.taints;
+    if (!same_taints) touch_waiting();
+    if (!same_taints || before.unschedulable != facts.unschedulable ||
+        before.ready != facts.ready || before.labels != facts.labels) {
+      fleet_changed_ = true;
+    }
+  } else {
+    if (!facts.taints.empty()) touch_waiting();
+    fleet_changed_ = true;
+  }
+  nodes_.insert_or_assign(facts.object.name, std::move(facts));
+  return {};
+}
+
+Status ClusterQueue::see_namespace(const json::object& object) {
+  DIVVY_TRY(facts, read_namespace(object));
+  const auto known = namespaces_.find(facts.object.name);
+  if (known != namespaces_.end() && is_known(known->second.object, facts.object)) return {};
+  if (known == namespaces_.end() || known->second.queue != facts.queue) touch_waiting();
+  // A queue that a namespace names is there; what it is promised the settings say.
+  if (model::check_queue_path(facts.queue) && named_queues_.insert(facts.queue).second) {
+    if (const Status set = set_settings(options_.settings); !set) {
+      log_error("queue of a namespace not added",
+                {{"queue", facts.queue}, {"reason", set.error().message}});
+    }
+  }
+  namespaces_.insert_or_assign(facts.object.name, std::move(facts));
+  return {};
+}
+
+void ClusterQueue::gone(ObjectKind kind, const json::object& object) {
+  const auto told = read_object(object);
+  if (!told) return;
+  switch (kind) {
+    case ObjectKind::kPod:
+      pod_gone(told->key(), told->uid);
+      break;
+    case ObjectKind::kClaim:
+      claim_gone(told->key(), told->uid);
+      break;
+    case ObjectKind::kGpuNode:
+      if (gpu_nodes_.erase(told->name) != 0) holdings_changed_ = fleet_changed_ = true;
+      break;
+    case ObjectKind::kNode:
+      if (nodes_.erase(told->name) != 0) fleet_changed_ = true;
+      break;
+    case ObjectKind::kNamespace:
+      namespaces_.erase(told->name);
+      break;
+  }
+}
+
+// What they may have, or where they may go, is to be looked at again.
+void ClusterQueue::touch_waiting() {
+  for (auto& [uid, work] : works_) {
+    if (work.stage == Stage::kQueued) work.bound_when_queued = "?";
+    if (work.stage == Stage::kQueued || work.stage == Stage::kIdle) touch(uid);
+  }
+}
+
+// --- The round ---
+
+std::vector<Action> ClusterQueue::decide(WallTime now) {
+  for (auto& [name, node] : gpu_nodes_) {
+    if (!std::exchange(node.is_new, false)) continue;
+    const bool was_silent = now - node.heard() > options_.silence;
+    node.changed = now;
+    if (was_silent) fleet_changed_ = true;
+  }
+  while (!timers_.empty() && timers_.begin()->first <= now) {
+    touch(timers_.begin()->second);
+    timers_.erase(timers_.begin());
+  }
+  // In the order in which they came, whoever told of them first.
+  std::vector<Work*> changed;
+  for (const std::string& uid : std::exchange(dirty_, {})) {
+    if (Work* const work = find(uid)) changed.push_back(work);
+  }
+  std::ranges::sort(changed, {}, [](const Work* work) {
+    return std::pair(work->pod.object.created, work->uid());
+  });
+  for (Work* const work : changed) settle(*work, now);
+  if (std::exchange(holdings_changed_, false)) {
+    settle_holdings(now);
+    count_overbooked(now);
+  }
+  update_fleet(now);
+  if (!adopted_.empty()) {
+    const Status restored = queue_->restore(std::exchange(adopted_, {}), {}, {}, now);
+    DIVVY_CHECK(restored.has_value(), "{}", restored.error().message);
+    pass_due_ = true;
+  }
+  for (const std::string& uid : std::exchange(to_submit_, {})) {
+    if (Work* const work = find(uid)) submit(*work, now);
+  }
+  for (Work* const work : changed) {
+    if (!work->gone || work->stage != Stage::kIdle || work->claim_busy) continue;
+    // An answer may have come after the word that the claim is gone; nobody would tell again.
+    const auto claim = claims_.find(work->claim_key());
+    if (claim != claims_.end() && claim->second.owner == work->uid() && !claim->second.allocated) {
+      claims_.erase(claim);
+    }
+    works_.erase(std::string(work->uid()));
+  }
+  const auto next_pass = queue_->next_pass(now);
+  if (std::exchange(pass_due_, false) || (next_pass && *next_pass <= now)) {
+    carry(queue_->pass(now), now);
+    static_cast<void>(queue_->take_changes());
+  }
+  release_gates(now);
+  tell_due(now);
+  return std::exchange(actions_, {});
+}
+
+std::optional<WallTime> ClusterQueue::next(WallTime now) const {
+  std::optional<WallTime> next;
+  const auto at = [&](WallTime time) {
+    time = std::max(time, now);
+    next = next ? std::min(*next, time) : time;
+  };
+  if (!dirty_.empty() || holdings_changed_ || fleet_changed_ || pass_due_) at(now);
+  if (!timers_.empty()) at(timers_.begin()->first);
+  if (!to_tell_.empty()) at(std::max(to_tell_.begin()->first, telling_rests_));
+  if (const auto pass = queue_->next_pass(now)) at(*pass);
+  for (const auto& [name, node] : gpu_nodes_) {
+    const WallTime silent = node.heard() + options_.silence;
+    if (silent >= now) at(silent + std::chrono::nanoseconds(1));
+  }
+  return next;
+}
+
+std::map<std::string, ClusterQueue::Booking> ClusterQueue::bookings() const {
+  std::map<std::string, Booking> bookings;
+  for (const auto& [uid, work] : works_) {
+    if (!work.place) continue;
+    const ClaimFacts* const claim = claim_of(work);
+    Booking& booking = bookings[claim == nullptr ? uid : claim->object.uid];
+    booking.node = work.place->node;
+    for (const AllocatedSlice& one : work.place->slices) booking.slices.push_back(one.slice);
+  }
+  for (const auto& [key, holding] : holdings_) {
+    bookings[key] = {holding.node, holding.slices};
+  }
+  return bookings;
+}
+
+std::size_t ClusterQueue::entries_kept() const {
+  return works_.size() + uids_.size() + claims_.size() + jobs_.size() + holdings_.size() +
+         lingering_.size() + dirty_.size() + timers_.size() + to_tell_.size() + gated_.size() +
+         open_.size() + adopted_.size() + to_submit_.size() + in_flight_.size();
+}
+
+}  // namespace divvy::kube

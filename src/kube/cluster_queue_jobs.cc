@@ -1,0 +1,405 @@
+// Pods as jobs of the queue, and the fleet with everything that is held on it.
+#include <algorithm>
+#include <boost/json.hpp>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "kube/cluster_queue.h"
+#include "kube/object_names.h"
+#include "model/name.h"
+
+namespace divvy::kube {
+namespace {
+
+namespace json = boost::json;
+using model::JobState;
+
+// A job that runs already, as far as the queue is concerned.
+model::Job running_job(model::JobId id, const std::string& owner, model::JobSpec spec,
+                       WallTime submitted, WallTime since) {
+  model::Job job(id, owner, std::move(spec), submitted);
+  Status became = job.become(JobState::kStarting, since, "it was placed before");
+  DIVVY_CHECK(became.has_value(), "{}", became.error().message);
+  became = job.become(JobState::kRunning, since, "started");
+  DIVVY_CHECK(became.has_value(), "{}", became.error().message);
+  job.attempt = 1;
+  return job;
+}
+
+// What each container has, by rank; nothing where it is not what such a member can have: then it is
+// counted slice by slice.
+std::optional<std::vector<model::JobMember>> members_of(
+    const Allocation& allocation, const std::vector<std::string>& containers) {
+  std::vector<model::JobMember> members;
+  std::size_t taken = 0;
+  for (const std::string& container : containers) {
+    model::JobMember member;
+    member.rank = static_cast<std::uint32_t>(members.size());
+    member.node = allocation.node;
+    std::size_t parts = 0;
+    for (const AllocatedSlice& one : allocation.slices) {
+      if (one.request != container) continue;
+      if (!one.slice.whole_gpu()) ++parts;
+      member.slices.push_back(one.slice);
+    }
+    if (member.slices.empty() || parts > 1) return std::nullopt;
+    taken += member.slices.size();
+    members.push_back(std::move(member));
+  }
+  if (taken != allocation.slices.size()) return std::nullopt;
+  return members;
+}
+
+std::string owner_of(const std::string& space) { return space.empty() ? "kubernetes" : space; }
+
+}  // namespace
+
+// --- Pods ---
+
+// The namespace says which queue it is; a pod may say which one below.
+std::string ClusterQueue::queue_of(const std::string& space, const std::string& wanted) const {
+  std::string queue(jobs::Settings::kDefaultQueue);
+  const auto known = namespaces_.find(space);
+  if (known != namespaces_.end() && !known->second.queue.empty()) queue = known->second.queue;
+  return wanted.starts_with(queue + "/") ? wanted : queue;
+}
+
+model::JobSpec ClusterQueue::spec_for(Work& work, WallTime now) {
+  const PodFacts& pod = work.pod;
+  model::JobSpec spec = pod.request->spec;
+  spec.name = model::check_name("job", pod.object.name) ? pod.object.name : std::string();
+  spec.queue = queue_of(pod.object.space, spec.queue);
+  spec.holder = model::Holder::kSlice;
+  // The pod is there and waits, whether it fits or not.
+  spec.hold_for_capacity = true;
+  spec.array.reset();
+  spec.after.clear();
+  // All containers of a pod are on one node.
+  spec.where.members_near = {model::Closeness::kNode, true};
+  spec.where.spread.reset();
+  for (const auto& [name, value] : pod.node_selector) spec.where.node_labels[name] = value;
+  std::set<Taint> taints;
+  for (const auto& [name, node] : nodes_) taints.insert(node.taints.begin(), node.taints.end());
+  for (const Taint& taint : taints) {
+    const bool tolerated = std::ranges::any_of(
+        pod.tolerations, [&taint](const Toleration& one) { return tolerates(one, taint); });
+    if (tolerated) spec.where.tolerations.push_back(to_string(taint));
+  }
+  if (work.bound()) {
+    spec.where = {};
+    spec.where.members_near = {model::Closeness::kNode, true};
+    spec.where.nodes = {pod.node};
+    for (const Taint& taint : taints) spec.where.tolerations.push_back(to_string(taint));
+    return queue_->with_defaults(std::move(spec));
+  }
+  std::erase_if(work.avoided, [now](const auto& one) { return one.second <= now; });
+  std::vector<std::string>& nodes = spec.where.nodes;
+  const bool names_nodes = !nodes.empty();
+  const auto avoids = [&work](const std::string& node) { return work.avoided.contains(node); };
+  if (names_nodes && !std::ranges::all_of(nodes, avoids)) std::erase_if(nodes, avoids);
+  for (const auto& [node, until] : work.avoided) {
+    if (!names_nodes) spec.where.nodes_denied.push_back(node);
+  }
+  return queue_->with_defaults(std::move(spec));
+}
+
+void ClusterQueue::submit(Work& work, WallTime now) {
+  if (work.stage != Stage::kIdle || !work.lives()) return;
+  const PodFacts& pod = work.pod;
+  const std::string before = std::exchange(work.refusal, {});
+  if (!pod.request) {
+    work.refusal = pod.request.error().message;
+  } else if (pod.claim.empty()) {
+    work.refusal = fmt::format(
+        "it names no resource claim \"{}\" in spec.resourceClaims, so it cannot be given a slice; "
+        "create it again, through Divvy's webhook",
+        kPodClaim);
+  } else if (pod.gated_by_others && !work.bound()) {
+    work.refusal = "it has other scheduling gates besides Divvy's, which go first";
+  } else {
+    model::JobSpec spec = spec_for(work, now);
+    if (const Status fine = queue_->check(spec, owner_of(pod.object.space)); !fine) {
+      work.refusal = fine.error().message;
+    } else {
+      work.job = std::exchange(next_job_, next_job_.next());
+      model::Job job(work.job, owner_of(pod.object.space), std::move(spec), pod.object.created);
+      job.not_before = std::exchange(work.not_before, std::nullopt);
+      queue_->submit(std::move(job), now);
+      jobs_.emplace(work.job, work.uid());
+      work.stage = Stage::kQueued;
+      work.bound_when_queued = pod.node;
+      pass_due_ = true;
+    }
+  }
+  if (work.refusal != before || !work.told_queued) tell_soon(work, now);
+}
+
+// Its claim says what it has: that is held, whatever anybody would decide now.
+void ClusterQueue::adopt(Work& work, WallTime now) {
+  work.stage = Stage::kPlaced;
+  work.pass = 0;
+  const Allocation& allocation = *work.place;
+  auto members =
+      work.pod.request ? members_of(allocation, work.pod.request->containers) : std::nullopt;
+  if (!members) {
+    // It is counted with those that no pod explains.
+    work.job = {};
+    holdings_changed_ = true;
+    return;
+  }
+  work.job = std::exchange(next_job_, next_job_.next());
+  jobs_.emplace(work.job, work.uid());
+  model::Job job =
+      running_job(work.job, owner_of(work.pod.object.space), spec_for(work, now),
+                  work.pod.object.created, std::min(now, std::max(allocation.at, WallTime())));
+  job.members = *std::move(members);
+  adopted_.push_back(std::move(job));
+}
+
+void ClusterQueue::end_job(Work& work, WallTime now) {
+  leave_planned(work);
+  const bool had_place = work.place.has_value();
+  work.place.reset();
+  const Stage stage = std::exchange(work.stage, Stage::kIdle);
+  if (had_place) holdings_changed_ = true;
+  if (stage == Stage::kIdle || work.job == model::JobId()) return;
+  const model::JobId id = std::exchange(work.job, {});
+  jobs_.erase(id);
+  pass_due_ = true;
+  std::erase_if(adopted_, [id](const model::Job& job) { return job.id == id; });
+  const model::Job* const job = queue_->find(id);
+  if (job == nullptr) return;
+  if (job->state == JobState::kStarting) {
+    queue_->start_refused(id, job->attempt, "it is not taken", now);
+  }
+  if (job->state == JobState::kQueued) {
+    queue_->withdraw(id);
+    return;
+  }
+  const std::size_t members = job->members.size();
+  for (std::uint32_t rank = 0; rank < members; ++rank) {
+    queue_->member_ended(id, job->attempt, rank, {.at = now, .reason = "it let go"}, now);
+  }
+  queue_->forget(id);
+}
+
+// Nothing was written and nothing will be.
+void ClusterQueue::refuse_start(Work& work, const std::string& why, WallTime now) {
+  const model::Job* const job = queue_->find(work.job);
+  DIVVY_CHECK(job != nullptr && work.stage == Stage::kPlanned, "a pod without a planned place");
+  leave_planned(work);
+  queue_->start_refused(work.job, job->attempt, why, now);
+  work.stage = Stage::kQueued;
+  work.place.reset();
+  holdings_changed_ = true;
+  pass_due_ = true;
+  tell_event(work, "Warning", "DivvyNotPlaced", why, now);
+}
+
+void ClusterQueue::carry(const std::vector<jobs::Decision>& decisions, WallTime now) {
+  ++pass_;
+  for (const jobs::Decision& decision : decisions) {
+    if (const auto* const start = std::get_if<jobs::Start>(&decision)) {
+      const auto uid = jobs_.find(start->job);
+      DIVVY_CHECK(uid != jobs_.end(), "job {} is of no pod", start->job);
+      Work& work = *find(uid->second);
+      const std::vector<std::string>& containers = work.pod.request->containers;
+      const model::JobSpec& spec = queue_->find(start->job)->spec;
+      Allocation place;
+      place.job_class = spec.job_class;
+      place.mode = spec.mode.value_or(model::GpuMode::kTimeslice);
+      place.at = std::chrono::floor<std::chrono::seconds>(now);
+      for (const model::JobMember& member : start->members) {
+        place.node = member.node;
+        for (const model::Slice& slice : member.slices) {
+          place.slices.push_back({containers.at(member.rank), new_device(), slice});
+        }
+      }
+      work.place = std::move(place);
+      work.stage = Stage::kPlanned;
+      work.pass = pass_;
+      ++open_[pass_];
+    } else if (const auto* const stop = std::get_if<jobs::Stop>(&decision)) {
+      const auto uid = jobs_.find(stop->job);
+      if (uid == jobs_.end()) continue;
+      Work& work = *find(uid->second);
+      if (!work.lives() || std::exchange(work.evicted, true)) continue;
+      const PodFacts& pod = work.pod;
+      tell_event(work, "Warning", "DivvyEvicted", stop->text, now);
+      work.pod_busy = true;
+      emit(ActionKind::kEvictPod, work.uid(),
+           pod_path(pod.object.space, pod.object.name) + "/eviction",
+           json::object{{"apiVersion", "policy/v1"},
+                        {"kind", "Eviction"},
+                        {"metadata",
+                         json::object{{"name", pod.object.name}, {"namespace", pod.object.space}}},
+                        {"deleteOptions",
+                         json::object{{"preconditions", json::object{{"uid", work.uid()}}}}}});
+    }
+  }
+  for (const jobs::Decision& decision : decisions) {
+    const auto* const start = std::get_if<jobs::Start>(&decision);
+    if (start == nullptr) continue;
+    Work& work = *find(jobs_.at(start->job));
+    write_place(work, claim_of(work), now);
+  }
+}
+
+std::string ClusterQueue::new_device() {
+  static constexpr std::string_view kLetters = "0123456789abcdefghijklmnopqrstuvwxyz";
+  std::string name = "s-";
+  for (int i = 0; i < 16; ++i) name += kLetters[random_() % kLetters.size()];
+  return name;
+}
+
+// --- What no pod explains ---
+
+void ClusterQueue::settle_holdings(WallTime now) {
+  std::map<std::string, Holding> wanted;
+  std::unordered_map<std::string_view, std::string_view> allocated;  // node by uid of the claim
+  for (const auto& [key, claim] : claims_) {
+    if (!claim.allocation) continue;
+    allocated.emplace(claim.object.uid, claim.allocation->node);
+    const Work* const work = find(claim.owner);
+    const bool explained = work != nullptr && work->stage == Stage::kPlaced &&
+                           work->claim_uid == claim.object.uid && work->job != model::JobId();
+    if (explained) continue;
+    Holding holding{claim.object.space, claim.allocation->node, {}};
+    for (const AllocatedSlice& one : claim.allocation->slices) holding.slices.push_back(one.slice);
+    wanted.emplace(fmt::format("{}@{}", claim.object.uid, holding.node), std::move(holding));
+  }
+  for (const auto& [name, node] : gpu_nodes_) {
+    for (const HeldClaim& held : node.facts.held) {
+      const auto claim = allocated.find(held.claim_uid);
+      if (claim != allocated.end() && claim->second == name) continue;
+      wanted.try_emplace(fmt::format("{}@{}", held.claim_uid, name),
+                         Holding{held.space, name, held.slices});
+    }
+  }
+  std::erase_if(lingering_, [this](const auto& one) {
+    const auto node = gpu_nodes_.find(one.second.holding.node);
+    return node == gpu_nodes_.end() || node->second.facts.heartbeat != one.second.heartbeat;
+  });
+  for (const auto& [key, one] : lingering_) wanted.try_emplace(key, one.holding);
+
+  for (auto it = holdings_.begin(); it != holdings_.end();) {
+    const auto still = wanted.find(it->first);
+    if (still != wanted.end() && still->second.slices == it->second.slices) {
+      wanted.erase(still);
+      ++it;
+      continue;
+    }
+    drop(it->second, now);
+    it = holdings_.erase(it);
+  }
+  for (auto& [key, holding] : wanted) {
+    take(holding, now);
+    holdings_.emplace(key, std::move(holding));
+  }
+}
+
+void ClusterQueue::take(Holding& holding, WallTime now) {
+  for (const model::Slice& slice : holding.slices) {
+    auto request = model::Request::parse(to_string(slice.share()), to_string(slice.memory()));
+    if (!request) {
+      log_error("slice not counted", {{"node", holding.node}, {"reason", request.error().message}});
+      continue;
+    }
+    model::JobSpec spec(*std::move(request));
+    spec.holder = model::Holder::kSlice;
+    spec.preemptible = false;
+    spec.queue = queue_of(holding.space, "");
+    const model::JobId id = std::exchange(next_job_, next_job_.next());
+    model::Job job = running_job(id, owner_of(holding.space), std::move(spec), now, now);
+    job.members = {{0, holding.node, {slice}, std::nullopt}};
+    holding.jobs.push_back(id);
+    adopted_.push_back(std::move(job));
+  }
+}
+
+void ClusterQueue::drop(Holding& holding, WallTime now) {
+  for (const model::JobId id : holding.jobs) {
+    std::erase_if(adopted_, [id](const model::Job& job) { return job.id == id; });
+    const model::Job* const job = queue_->find(id);
+    if (job == nullptr) continue;
+    queue_->member_ended(id, job->attempt, 0, {.at = now, .reason = "it let go"}, now);
+    queue_->forget(id);
+  }
+  pass_due_ = true;
+}
+
+// --- The fleet ---
+
+// Two controllers can have written at once, each on its own. Nothing more comes there, and of those
+// that nobody has reserved yet the last one is taken back.
+void ClusterQueue::count_overbooked(WallTime /*now*/) {
+  struct Sum {
+    std::uint64_t share = 0;
+    std::uint64_t memory = 0;
+    Work* youngest = nullptr;
+  };
+  std::map<std::pair<std::string, model::GpuUuid>, Sum> sums;
+  const auto add = [&sums](const std::string& node, const model::Slice& slice) -> Sum& {
+    Sum& sum = sums[{node, slice.gpu()}];
+    sum.share += slice.share().thousandths();
+    sum.memory += slice.memory().count();
+    return sum;
+  };
+  for (auto& [uid, work] : works_) {
+    if (!work.place || (work.stage == Stage::kPlaced && work.job == model::JobId())) continue;
+    const ClaimFacts* const claim = claim_of(work);
+    const bool settled = work.stage != Stage::kPlaced || work.claim_busy || work.bound() ||
+                         claim == nullptr || claim->reserved;
+    for (const AllocatedSlice& one : work.place->slices) {
+      Sum& sum = add(work.place->node, one.slice);
+      if (settled) continue;
+      const auto age = [](const Work& of) { return std::pair(of.place->at, of.uid()); };
+      if (sum.youngest == nullptr || age(*sum.youngest) < age(work)) sum.youngest = &work;
+    }
+  }
+  for (const auto& [key, holding] : holdings_) {
+    for (const model::Slice& slice : holding.slices) add(holding.node, slice);
+  }
+  Overbooked overbooked;
+  for (const auto& [name, node] : gpu_nodes_) {
+    for (const agent::MachineGpu& gpu : node.facts.state.gpus) {
+      const auto sum = sums.find({name, gpu.uuid});
+      if (sum == sums.end()) continue;
+      if (sum->second.share <= Share::kWhole && sum->second.memory <= gpu.memory.count()) continue;
+      overbooked.emplace(name, gpu.uuid);
+      Work* const work = sum->second.youngest;
+      if (work == nullptr || work->claim_busy) continue;
+      log_warning("allocation taken back: its GPU has not as much",
+                  {{"pod", work->pod.object.key()}, {"node", name}, {"gpu", gpu.uuid}});
+      clear_place(*work, *claim_of(*work));
+    }
+  }
+  if (overbooked == overbooked_) return;
+  overbooked_ = std::move(overbooked);
+  fleet_changed_ = true;
+}
+
+void ClusterQueue::update_fleet(WallTime now) {
+  // A node falls silent without a word.
+  for (const auto& [name, node] : gpu_nodes_) {
+    const auto& known = known_silent_;
+    if ((now - node.heard() > options_.silence) != known.contains(name)) fleet_changed_ = true;
+  }
+  if (!std::exchange(fleet_changed_, false)) return;
+  known_silent_.clear();
+  for (const auto& [name, node] : gpu_nodes_) {
+    if (now - node.heard() > options_.silence) known_silent_.insert(name);
+  }
+  const Status known =
+      queue_->set_fleet(fleet_of(gpu_nodes_, nodes_, overbooked_, now, options_.silence));
+  if (!known) log_error("nodes not usable by the queue", {{"reason", known.error().message}});
+  for (auto& [uid, work] : works_) {
+    // What it asks may be more than there was.
+    if (work.stage == Stage::kIdle && !work.refusal.empty() && work.lives()) {
+      to_submit_.push_back(uid);
+    }
+  }
+  pass_due_ = true;
+}
+
+}  // namespace divvy::kube

@@ -1,0 +1,539 @@
+#include "kube/cluster_testing.h"
+
+#include <algorithm>
+#include <boost/json.hpp>
+
+#include "agent/order_documents.h"
+#include "base/check.h"
+#include "kube/json_view.h"
+#include "kube/object_names.h"
+#include "kube/request_annotation.h"
+#include "kube/resource_path.h"
+#include "kube/time_stamp.h"
+#include "model/testing.h"
+
+namespace divvy::kube::testing {
+namespace {
+
+namespace json = boost::json;
+
+constexpr const char* kPods = "/api/v1/pods";
+constexpr const char* kClaims = "/apis/resource.k8s.io/v1/resourceclaims";
+constexpr const char* kGpuNodes = "/apis/divvy.dev/v1/gpunodes";
+constexpr const char* kNodes = "/api/v1/nodes";
+constexpr const char* kNamespaces = "/api/v1/namespaces";
+constexpr std::array kCollections{kPods, kClaims, kGpuNodes, kNodes, kNamespaces};
+
+ResourcePath parsed(const std::string& path) {
+  auto made = ResourcePath::parse(path);
+  DIVVY_CHECK(made.has_value(), "{}", made.error().message);
+  return *std::move(made);
+}
+
+std::string text(const json::object& object, std::initializer_list<std::string_view> path) {
+  return std::string(text_at(object, path));
+}
+
+std::string key_of(const json::object& object) {
+  return text(object, {"metadata", "namespace"}) + "/" + text(object, {"metadata", "name"});
+}
+
+Result<json::object> copy(const Result<FakeStore::Object>& found) {
+  if (!found) return err(found.error());
+  return **found;
+}
+
+Allocation allocation_of(const json::object& claim) {
+  auto read = read_allocation(claim);
+  DIVVY_CHECK(read.has_value() && read->has_value(), "a claim without an allocation");
+  return **std::move(read);
+}
+
+bool is_allocated(const json::object& claim) {
+  return !object_at(claim, {"status", "allocation"}).empty();
+}
+
+}  // namespace
+
+// --- The API server ---
+
+Result<json::object> OneThreadApi::get(const std::string& path) {
+  return copy(store_.find(parsed(path)));
+}
+
+Result<json::object> OneThreadApi::create(const std::string& path, const json::object& object) {
+  return copy(store_.create(parsed(path), object));
+}
+
+Result<json::object> OneThreadApi::replace(const std::string& path, const json::object& object) {
+  const ResourcePath to = parsed(path);
+  if (to.resource == "resourceclaims" && to.subresource == "status") {
+    const auto before = store_.find(to);
+    const json::object& had = before ? object_at(**before, {"status", "allocation"}) : object;
+    const json::object& has = object_at(object, {"status", "allocation"});
+    if (before && !had.empty() && !has.empty() && had != has &&
+        text(**before, {"metadata", "resourceVersion"}) ==
+            text(object, {"metadata", "resourceVersion"})) {
+      return err(ErrorCode::kInvalidArgument, "status.allocation: field is immutable");
+    }
+  }
+  return copy(store_.replace(to, object));
+}
+
+Result<json::object> OneThreadApi::patch(const std::string& path, PatchType type,
+                                         const json::value& patch) {
+  return copy(store_.patch(parsed(path), type, patch));
+}
+
+Status OneThreadApi::remove(const std::string& path, const json::object& options) {
+  return store_.remove(parsed(path), options);
+}
+
+Status OneThreadApi::watch(const std::string& /*path*/,
+                           const std::function<bool(WatchEvent)>& /*take*/,
+                           const std::stop_token& /*stop*/) {
+  return err(ErrorCode::kUnsupported, "nobody watches here");
+}
+
+std::vector<json::object> OneThreadApi::list(const std::string& collection) const {
+  std::vector<json::object> objects;
+  for (const FakeStore::Object& one : store_.list(parsed(collection))) objects.push_back(*one);
+  return objects;
+}
+
+// --- The cluster ---
+
+SimulatedCluster::SimulatedCluster(std::size_t nodes, std::uint32_t gpus) : api_(clock_) {
+  for (const char* const space : {"team-a", "team-b"}) {
+    static_cast<void>(api_.create(kNamespaces, {{"metadata", json::object{{"name", space}}}}));
+  }
+  for (std::size_t i = 0; i < nodes; ++i) {
+    const std::string name = fmt::format("node-{}", i);
+    node_names_.push_back(name);
+    room[name] = 1000;
+    agent::MachineState& state = machines_[name].state;
+    state.node = name;
+    state.cpu_milli = 64'000;
+    state.ram = gib(256);
+    state.smallest_slice = mib(256);
+    for (std::uint32_t gpu = 0; gpu < gpus; ++gpu) {
+      agent::MachineGpu one{.uuid = model::test_uuid(i * 100 + gpu), .index = gpu};
+      one.model = "NVIDIA H200";
+      one.memory = gib(100);
+      state.gpus.push_back(std::move(one));
+    }
+    set_node(name, true);
+  }
+  report_nodes();
+}
+
+void SimulatedCluster::set_node(const std::string& name, bool ready, bool cordoned) {
+  json::object spec;
+  if (cordoned) spec["unschedulable"] = true;
+  const json::object condition{{"type", "Ready"}, {"status", ready ? "True" : "False"}};
+  api_.store().put(parsed(kNodes),
+                   {{"metadata", json::object{{"name", name}}},
+                    {"spec", std::move(spec)},
+                    {"status", json::object{{"conditions", json::array{condition}}}}});
+}
+
+void SimulatedCluster::remove_node(const std::string& name) {
+  static_cast<void>(api_.remove(fmt::format("{}/{}", kNodes, name), {}));
+}
+
+void SimulatedCluster::create_pod(const TestPod& pod) {
+  model::Request::Parts parts;
+  parts.gang_size = static_cast<std::uint32_t>(pod.containers.size());
+  auto request = model::Request::parse(pod.gpu, std::nullopt, parts);
+  DIVVY_CHECK(request.has_value(), "{}", request.error().message);
+  model::JobSpec spec(*std::move(request));
+  spec.holder = model::Holder::kSlice;
+  PodRequest asked(std::move(spec));
+  asked.dialect = "divvy";
+  asked.containers = pod.containers;
+  json::array containers;
+  for (const std::string& container : pod.containers) {
+    containers.push_back(json::object{{"name", container}});
+  }
+  json::object pod_spec = pod.more;
+  pod_spec["containers"] = std::move(containers);
+  const json::object claim{{"name", kPodClaim}, {"resourceClaimName", "divvy-" + pod.name}};
+  pod_spec["resourceClaims"] = json::array{claim};
+  if (pod.node.empty()) {
+    json::array gates{json::object{{"name", kQueueGate}}};
+    if (const json::value* const others = pod.more.if_contains("schedulingGates")) {
+      for (const json::value& gate : others->as_array()) gates.push_back(gate);
+    }
+    pod_spec["schedulingGates"] = std::move(gates);
+  } else {
+    pod_spec["nodeName"] = pod.node;
+  }
+  const auto made = api_.create(
+      fmt::format("/api/v1/namespaces/{}/pods", pod.space),
+      {{"metadata", json::object{{"name", pod.name},
+                                 {"annotations", json::object{{kRequestAnnotation,
+                                                               write_request_annotation(asked)}}}}},
+       {"spec", std::move(pod_spec)}});
+  DIVVY_CHECK(made.has_value(), "{}", made.error().message);
+}
+
+std::optional<json::object> SimulatedCluster::pod(const std::string& name,
+                                                  const std::string& space) {
+  auto found = api_.get(pod_path(space, name));
+  return found ? std::optional(*std::move(found)) : std::nullopt;
+}
+
+std::optional<json::object> SimulatedCluster::claim(const std::string& pod,
+                                                    const std::string& space) {
+  auto found = api_.get(claim_path(space, "divvy-" + pod));
+  return found ? std::optional(*std::move(found)) : std::nullopt;
+}
+
+std::string SimulatedCluster::phase(const std::string& name, const std::string& space) {
+  const auto found = pod(name, space);
+  return found ? text(*found, {"status", "phase"}) : "";
+}
+
+void SimulatedCluster::delete_pod(const std::string& name, bool force, const std::string& space) {
+  json::object options;
+  if (force) options["gracePeriodSeconds"] = 0;
+  static_cast<void>(api_.remove(pod_path(space, name), options));
+}
+
+void SimulatedCluster::finish_pod(const std::string& name, const std::string& space) {
+  finished_.insert(space + "/" + name);
+}
+
+void SimulatedCluster::put_status(const json::object& object, const std::string& path,
+                                  json::object status) {
+  json::object changed = object;
+  changed["status"] = std::move(status);
+  static_cast<void>(api_.replace(path + "/status", changed));
+}
+
+bool SimulatedCluster::fits(const std::string& node) const {
+  const auto left = room.find(node);
+  return left != room.end() && left->second > 0;
+}
+
+// Takes an allocation as it is, reserves the claim, binds. Clears the allocation where its node
+// is full and another one is not.
+void SimulatedCluster::schedule() {
+  for (const json::object& pod : api_.list(kPods)) {
+    const bool waits = text_at(pod, {"spec", "nodeName"}).empty() &&
+                       array_at(pod, {"spec", "schedulingGates"}).empty() &&
+                       text_at(pod, {"metadata", "deletionTimestamp"}).empty();
+    if (!waits) continue;
+    const std::string space = text(pod, {"metadata", "namespace"});
+    const std::string name = text(pod, {"metadata", "name"});
+    const auto claim = this->claim(name, space);
+    if (!claim || !is_allocated(*claim)) continue;
+    const std::string node = allocation_of(*claim).node;
+    json::object status = object_at(*claim, {"status"});
+    const std::string path = claim_path(space, "divvy-" + name);
+    if (!fits(node)) {
+      const bool elsewhere = std::ranges::any_of(
+          node_names_, [&](const std::string& other) { return other != node && fits(other); });
+      if (elsewhere) {
+        status.erase("allocation");
+        put_status(*claim, path, std::move(status));
+        continue;
+      }
+      json::object told = object_at(pod, {"status"});
+      const json::object condition{{"type", "PodScheduled"},
+                                   {"status", "False"},
+                                   {"reason", "Unschedulable"},
+                                   {"lastTransitionTime", time_stamp(now())}};
+      if (!told.contains("conditions")) {
+        told["conditions"] = json::array{condition};
+        put_status(pod, pod_path(space, name), std::move(told));
+      }
+      continue;
+    }
+    status["reservedFor"] = json::array{json::object{
+        {"resource", "pods"}, {"name", name}, {"uid", text(pod, {"metadata", "uid"})}}};
+    put_status(*claim, path, std::move(status));
+    const auto bound = api_.create(pod_path(space, name) + "/binding",
+                                   {{"target", json::object{{"kind", "Node"}, {"name", node}}}});
+    if (bound) --room[node];
+  }
+}
+
+// Claims whose pod is gone or has ended lose their reservation, then their allocation and their
+// finalizer.
+void SimulatedCluster::manage() {
+  api_.store().collect_garbage();
+  for (const json::object& claim : api_.list(kClaims)) {
+    const std::string space = text(claim, {"metadata", "namespace"});
+    const std::string path = claim_path(space, text(claim, {"metadata", "name"}));
+    const std::string owner =
+        text(array_at(claim, {"metadata", "ownerReferences"}).at(0).as_object(), {"uid"});
+    bool used = false;
+    std::string bound_pod;
+    for (const json::object& pod : api_.list(kPods)) {
+      if (text(pod, {"metadata", "uid"}) != owner) continue;
+      const std::string phase = text(pod, {"status", "phase"});
+      used = phase != "Succeeded" && phase != "Failed";
+      if (!text_at(pod, {"spec", "nodeName"}).empty()) bound_pod = text(pod, {"metadata", "name"});
+    }
+    const bool reserved = !array_at(claim, {"status", "reservedFor"}).empty();
+    if (used) {
+      // Bound by somebody else than kube-scheduler.
+      if (is_allocated(claim) && !reserved && !bound_pod.empty()) {
+        json::object status = object_at(claim, {"status"});
+        status["reservedFor"] =
+            json::array{json::object{{"resource", "pods"}, {"name", bound_pod}, {"uid", owner}}};
+        put_status(claim, path, std::move(status));
+      }
+      continue;
+    }
+    const bool deleting = !text_at(claim, {"metadata", "deletionTimestamp"}).empty();
+    if (is_allocated(claim) && (reserved || deleting)) {
+      json::object status = object_at(claim, {"status"});
+      status.erase("allocation");
+      status.erase("reservedFor");
+      put_status(claim, path, std::move(status));
+    } else if (deleting) {
+      json::object released = claim;
+      released["metadata"].as_object()["finalizers"] = json::array();
+      static_cast<void>(api_.replace(path, released));
+    }
+  }
+}
+
+bool SimulatedCluster::prepare(Machine& machine, const std::string& node, const json::object& pod) {
+  const auto claim =
+      this->claim(text(pod, {"metadata", "name"}), text(pod, {"metadata", "namespace"}));
+  if (!claim || !is_allocated(*claim)) return false;
+  const Allocation allocation = allocation_of(*claim);
+  const json::array& reserved = array_at(*claim, {"status", "reservedFor"});
+  if (allocation.node != node || reserved.empty()) return false;
+  const std::string uid = text(*claim, {"metadata", "uid"});
+  if (machine.ledger.contains(uid)) return true;
+  std::map<model::GpuUuid, std::pair<std::uint64_t, std::uint64_t>> sums;
+  const auto add = [&sums](const AllocatedSlice& one) {
+    auto& [share, memory] = sums[one.slice.gpu()];
+    share += one.slice.share().thousandths();
+    memory += one.slice.memory().count();
+  };
+  for (const auto& [other, held] : machine.ledger) std::ranges::for_each(held.slices, add);
+  std::ranges::for_each(allocation.slices, add);
+  for (const agent::MachineGpu& gpu : machine.state.gpus) {
+    const auto& [share, memory] = sums[gpu.uuid];
+    if (share > Share::kWhole || memory > gpu.memory.count()) {
+      ++refused_prepares_;
+      return false;
+    }
+  }
+  machine.ledger.emplace(
+      uid, Held{text(pod, {"metadata", "namespace"}), text(*claim, {"metadata", "name"}),
+                text(pod, {"metadata", "uid"}), allocation.slices});
+  machine.changed = true;
+  return true;
+}
+
+void SimulatedCluster::unprepare(Machine& machine, const std::string& pod_uid) {
+  if (std::erase_if(machine.ledger,
+                    [&](const auto& one) { return one.second.pod_uid == pod_uid; }) != 0) {
+    machine.changed = true;
+  }
+}
+
+void SimulatedCluster::run_kubelets() {
+  std::map<std::string, std::set<std::string>> living;  // uids of pods by node
+  for (const json::object& pod : api_.list(kPods)) {
+    const std::string node = text(pod, {"spec", "nodeName"});
+    if (node.empty() || !machines_.contains(node)) continue;
+    Machine& machine = machines_.at(node);
+    const std::string uid = text(pod, {"metadata", "uid"});
+    const std::string path =
+        pod_path(text(pod, {"metadata", "namespace"}), text(pod, {"metadata", "name"}));
+    living[node].insert(uid);
+    const std::string phase = text(pod, {"status", "phase"});
+    if (phase == "Succeeded" || phase == "Failed") continue;
+    json::object status = object_at(pod, {"status"});
+    if (!text_at(pod, {"metadata", "deletionTimestamp"}).empty()) {
+      unprepare(machine, uid);
+      ++room[node];
+      static_cast<void>(api_.remove(path, {{"gracePeriodSeconds", 0}}));
+    } else if (phase == "Running" && finished_.erase(key_of(pod)) != 0) {
+      unprepare(machine, uid);
+      ++room[node];
+      status["phase"] = "Succeeded";
+      put_status(pod, path, std::move(status));
+    } else if (phase != "Running" && prepare(machine, node, pod)) {
+      ran_.insert(key_of(pod));
+      status["phase"] = "Running";
+      put_status(pod, path, std::move(status));
+    }
+  }
+  // Pods that were deleted by force are ended a little later.
+  for (auto& [node, machine] : machines_) {
+    std::set<std::string> orphans;
+    for (const auto& [uid, held] : machine.ledger) {
+      if (!living[node].contains(held.pod_uid)) orphans.insert(held.pod_uid);
+    }
+    for (const std::string& uid : orphans) {
+      unprepare(machine, uid);
+      ++room[node];
+    }
+  }
+}
+
+void SimulatedCluster::report_nodes() {
+  for (auto& [name, machine] : machines_) {
+    json::array held;
+    for (const auto& [uid, one] : machine.ledger) {
+      json::array slices;
+      for (const AllocatedSlice& slice : one.slices) {
+        slices.push_back(write_slice({slice.device, slice.slice, {}, {}}));
+      }
+      held.push_back(json::object{{"claimUid", uid},
+                                  {"namespace", one.space},
+                                  {"claim", one.claim},
+                                  {"pod", one.pod_uid},
+                                  {"slices", std::move(slices)}});
+    }
+    const json::value news =
+        json::parse(agent::write_message(agent::News(agent::StateChanged{machine.state})));
+    api_.store().put(parsed(kGpuNodes),
+                     {{"metadata", json::object{{"name", name}}},
+                      {"status", json::object{{"heartbeat", time_stamp(now())},
+                                              {"state", news.at("body").at("state")},
+                                              {"held", std::move(held)}}}});
+  }
+}
+
+void SimulatedCluster::settle() {
+  for (int i = 0; i < 4; ++i) {
+    schedule();
+    run_kubelets();
+    manage();
+  }
+  report_nodes();
+}
+
+// --- What must hold ---
+
+std::optional<std::string> SimulatedCluster::overbooked(
+    const std::map<std::pair<std::string, std::string>, std::pair<std::uint64_t, std::uint64_t>>&
+        sums) const {
+  for (const auto& [where, sum] : sums) {
+    if (sum.first > Share::kWhole || sum.second > gib(100).count()) {
+      return fmt::format("{} thousandths and {} bytes on {} of {}", sum.first, sum.second,
+                         where.second, where.first);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> SimulatedCluster::overbooked_claims() const {
+  std::map<std::pair<std::string, std::string>, std::pair<std::uint64_t, std::uint64_t>> sums;
+  for (const json::object& claim : api_.list(kClaims)) {
+    if (!is_allocated(claim)) continue;
+    const Allocation allocation = allocation_of(claim);
+    for (const AllocatedSlice& one : allocation.slices) {
+      auto& sum = sums[{allocation.node, one.slice.gpu().str()}];
+      sum.first += one.slice.share().thousandths();
+      sum.second += one.slice.memory().count();
+    }
+  }
+  return overbooked(sums);
+}
+
+std::optional<std::string> SimulatedCluster::overbooked_ledgers() const {
+  std::map<std::pair<std::string, std::string>, std::pair<std::uint64_t, std::uint64_t>> sums;
+  for (const auto& [node, machine] : machines_) {
+    for (const auto& [uid, held] : machine.ledger) {
+      for (const AllocatedSlice& one : held.slices) {
+        auto& sum = sums[{node, one.slice.gpu().str()}];
+        sum.first += one.slice.share().thousandths();
+        sum.second += one.slice.memory().count();
+      }
+    }
+  }
+  return overbooked(sums);
+}
+
+std::optional<std::string> SimulatedCluster::shared_devices() const {
+  std::map<std::string, std::string> claims;  // by device
+  for (const json::object& claim : api_.list(kClaims)) {
+    if (!is_allocated(claim)) continue;
+    for (const AllocatedSlice& one : allocation_of(claim).slices) {
+      const auto [other, is_new] = claims.emplace(one.device, key_of(claim));
+      if (!is_new)
+        return fmt::format("{} is of {} and {}", one.device, other->second, key_of(claim));
+    }
+  }
+  return std::nullopt;
+}
+
+std::size_t SimulatedCluster::held() const {
+  std::size_t held = 0;
+  for (const auto& [node, machine] : machines_) held += machine.ledger.size();
+  return held;
+}
+
+// --- A controller ---
+
+TestController::TestController(SimulatedCluster& cluster, std::uint64_t seed,
+                               ClusterQueue::Options options)
+    : cluster_(cluster) {
+  options.seed = seed;
+  auto made = ClusterQueue::create(std::move(options));
+  DIVVY_CHECK(made.has_value(), "{}", made.error().message);
+  queue_ = *std::move(made);
+  // A list first: what there is, and from then on the changes.
+  for (std::size_t kind = 0; kind < kCollections.size(); ++kind) {
+    for (const json::object& object : cluster_.api().list(kCollections[kind])) {
+      const Status seen = queue_->see(static_cast<ObjectKind>(kind), object);
+      DIVVY_CHECK(seen.has_value(), "{}", seen.error().message);
+    }
+    heard_[kind] = cluster_.api().store().changes(kCollections[kind]).size();
+  }
+}
+
+void TestController::hear(std::size_t kind, std::size_t most) {
+  const auto& changes = cluster_.api().store().changes(kCollections[kind]);
+  for (; most > 0 && heard_[kind] < changes.size(); --most) {
+    const FakeStore::Change& change = changes[heard_[kind]++];
+    if (change.after == nullptr) {
+      queue_->gone(static_cast<ObjectKind>(kind), *change.before);
+      continue;
+    }
+    const Status seen = queue_->see(static_cast<ObjectKind>(kind), *change.after);
+    DIVVY_CHECK(seen.has_value(), "{}", seen.error().message);
+  }
+}
+
+void TestController::hear_all() {
+  for (std::size_t kind = 0; kind < kCollections.size(); ++kind) hear(kind, SIZE_MAX);
+}
+
+void TestController::decide() {
+  for (Action& action : queue_->decide(cluster_.now())) actions_.push_back(std::move(action));
+}
+
+void TestController::act(std::size_t which, Fault fault) {
+  const Action action = actions_[which];
+  actions_.erase(actions_.begin() + static_cast<std::ptrdiff_t>(which));
+  Result<json::object> result = err(ErrorCode::kUnavailable, "the connection broke");
+  if (fault != Fault::kNotDone) {
+    Result<json::object> answer = carry_out(cluster_.api(), action);
+    if (answer) done.push_back(action.kind);
+    if (fault == Fault::kNone) result = std::move(answer);
+  }
+  queue_->done(action.number, result, cluster_.now());
+}
+
+void TestController::work() {
+  for (int i = 0; i < 1000; ++i) {
+    hear_all();
+    decide();
+    if (actions_.empty()) return;
+    while (!actions_.empty()) act(0);
+  }
+  DIVVY_CHECK(false, "the controller comes to no end");
+}
+
+}  // namespace divvy::kube::testing

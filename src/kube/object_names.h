@@ -1,0 +1,25 @@
+// The names that Divvy writes into Kubernetes' objects (docs/decisions/0022-kubernetes-objects.md).
+#pragma once
+
+#include <string_view>
+
+namespace divvy::kube {
+
+// Our driver and our device class, which matches nothing: there is one allocator.
+inline constexpr std::string_view kDriver = "divvy.dev";
+inline constexpr std::string_view kDeviceClass = "divvy.dev";
+// In spec.schedulingGates: the pod waits in Divvy's queue.
+inline constexpr std::string_view kQueueGate = "divvy.dev/queue";
+// Of a namespace: the queue of its pods.
+inline constexpr std::string_view kQueueLabel = "divvy.dev/queue";
+// Of a pod, written by the webhook.
+inline constexpr std::string_view kRequestAnnotation = "divvy.dev/request";
+// In a pod's spec.resourceClaims.
+inline constexpr std::string_view kPodClaim = "divvy";
+// In a pod's conditions: whether it has its slices, and why not.
+inline constexpr std::string_view kPlacedCondition = "divvy.dev/Placed";
+inline constexpr std::string_view kClaimFinalizer = "resource.kubernetes.io/delete-protection";
+// Of documents of ours inside those of others.
+inline constexpr std::string_view kApiVersion = "divvy.dev/v1";
+
+}  // namespace divvy::kube

@@ -1,0 +1,108 @@
+#include "kube/pod_treatment.h"
+
+#include <algorithm>
+#include <array>
+#include <boost/json.hpp>
+#include <charconv>
+
+#include "base/text.h"
+
+namespace divvy::kube {
+namespace {
+
+constexpr std::string_view kPrefix = "divvy.dev/";
+constexpr std::array<std::string_view, 13> kKnown{
+    "divvy.dev/gpu",    "divvy.dev/gpu-memory", "divvy.dev/container", "divvy.dev/class",
+    "divvy.dev/cap",    "divvy.dev/model",      "divvy.dev/not-model", "divvy.dev/topology",
+    "divvy.dev/queue",  "divvy.dev/priority",   "divvy.dev/gang",      "divvy.dev/gang-size",
+    "divvy.dev/request"};
+
+template <typename T>
+Result<T> parsed(const PodText& text, Result<T> value) {
+  if (!value) return refuse(text.field, value.error().message);
+  return value;
+}
+
+Status read_models(const PodView& pod, Reading& reading) {
+  if (const auto text = pod.annotation("divvy.dev/model")) {
+    DIVVY_TRY(models, comma_list(*text));
+    reading.models = std::move(models);
+  }
+  if (const auto text = pod.annotation("divvy.dev/not-model")) {
+    DIVVY_TRY(models, comma_list(*text));
+    reading.models_denied = std::move(models);
+  }
+  return {};
+}
+
+Status read_gang(const PodView& pod, Reading& reading) {
+  const auto name = pod.annotation("divvy.dev/gang");
+  const auto size = pod.annotation("divvy.dev/gang-size");
+  if (!name) {
+    if (!size) return {};
+    return refuse(size->field, "it needs divvy.dev/gang beside it: the name of the gang");
+  }
+  if (!size) return refuse(name->field, "it needs divvy.dev/gang-size beside it: how many pods");
+  DIVVY_TRY(pods, whole_number(*size, model::Request::kMaxGangSize));
+  if (pods == 0) return refuse(size->field, "a gang has at least one pod");
+  reading.gang = PodGang{.name = std::string(name->text), .size = static_cast<std::uint32_t>(pods)};
+  return {};
+}
+
+Result<std::int32_t> parse_priority(const PodText& text) {
+  const std::string_view digits = trim(text.text);
+  std::int32_t number = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto [stop, code] = std::from_chars(digits.data(), end, number);
+  constexpr std::int32_t kMost = model::JobSpec::kHighestPriority;
+  if (digits.empty() || code != std::errc{} || stop != end || number < -kMost || number > kMost) {
+    return refuse(text.field,
+                  fmt::format("\"{}\" is no whole number from -{} to {}",
+                              escape_for_terminal(text.text.substr(0, 60)), kMost, kMost));
+  }
+  return number;
+}
+
+}  // namespace
+
+Status read_treatment(const PodView& pod, Reading& reading) {
+  if (const auto text = pod.annotation("divvy.dev/class")) {
+    DIVVY_TRY(job_class, parsed(*text, model::parse_job_class(text->text)));
+    reading.job_class = job_class;
+  }
+  if (const auto text = pod.annotation("divvy.dev/cap")) {
+    DIVVY_TRY(cap, true_or_false(*text));
+    for (ContainerAsk& ask : reading.asks) ask.asked.cap = cap;
+  }
+  DIVVY_RETURN_IF_ERROR(read_models(pod, reading));
+  if (const auto text = pod.annotation("divvy.dev/topology")) {
+    DIVVY_TRY(topology, parsed(*text, model::parse_topology_preference(text->text)));
+    reading.topology = topology;
+    reading.gpus_near = {};
+  }
+  if (const auto text = pod.annotation("divvy.dev/priority")) {
+    DIVVY_TRY(priority, parse_priority(*text));
+    reading.priority = priority;
+  } else if (!reading.priority && pod.priority()) {
+    // Kubernetes knows values up to two thousand million; beyond ours all are the highest.
+    constexpr std::int64_t kMost = model::JobSpec::kHighestPriority;
+    reading.priority = static_cast<std::int32_t>(std::clamp(*pod.priority(), -kMost, kMost));
+  }
+  if (const auto text = pod.annotation("divvy.dev/queue")) reading.queue = text;
+  return read_gang(pod, reading);
+}
+
+Status check_known_annotations(const PodView& pod) {
+  for (const auto& entry : pod.annotations()) {
+    const std::string_view name = entry.key();
+    if (!name.starts_with(kPrefix) || std::ranges::find(kKnown, name) != kKnown.end()) continue;
+    const auto meant = did_you_mean(name, std::span<const std::string_view>(kKnown));
+    return refuse(pod.annotation(name)->field,
+                  meant ? fmt::format("there is no such annotation; did you mean {}?", *meant)
+                        : fmt::format("there is no such annotation; there are {}",
+                                      fmt::join(kKnown.begin(), kKnown.end() - 1, ", ")));
+  }
+  return {};
+}
+
+}  // namespace divvy::kube

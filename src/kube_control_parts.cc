@@ -1,0 +1,180 @@
+#include "kube_control_parts.h"
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <boost/json.hpp>
+#include <cstdlib>
+
+#include "base/log.h"
+#include "daemon_settings.h"
+#include "kube/credentials.h"
+#include "kube/json_view.h"
+
+namespace divvy {
+namespace {
+
+namespace json = boost::json;
+
+// A leader that may not write any more has five seconds.
+constexpr std::chrono::seconds kWriteTime{4};
+
+std::uint64_t random_number() {
+  std::uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number) {
+    number = static_cast<std::uint64_t>(::getpid());
+  }
+  return number;
+}
+
+// Who it is in the lease: never the same as another process.
+std::string identity() {
+  std::string name;
+  if (const char* const pod = std::getenv("POD_NAME"); pod != nullptr) name = pod;
+  if (name.empty()) {
+    std::array<char, 256> host{};
+    if (::gethostname(host.data(), host.size() - 1) == 0) name = host.data();
+  }
+  return fmt::format("{}_{:016x}", name, random_number());
+}
+
+jobs::Settings queue_settings_of(const config::DaemonConfig& config) {
+  return control_settings_of(config).queue;
+}
+
+}  // namespace
+
+ClusterSide::~ClusterSide() = default;
+
+Result<std::unique_ptr<ClusterSide>> ClusterSide::create(const KubeOptions& options,
+                                                         const config::DaemonConfig& config,
+                                                         Clock& clock) {
+  std::unique_ptr<ClusterSide> made(new ClusterSide());
+  DIVVY_TRY(credentials, kube::find_credentials(options.kubeconfig));
+  kube::HttpApiOptions reading;
+  reading.user_agent = "divvy-controller/" DIVVY_VERSION;
+  kube::HttpApiOptions writing = reading;
+  writing.timeout = kWriteTime;
+  writing.most_retry_wait = std::chrono::milliseconds(0);
+  DIVVY_TRY(reader, kube::HttpApi::create(credentials, reading, clock));
+  DIVVY_TRY(writer, kube::HttpApi::create(std::move(credentials), writing, clock));
+  made->reading_ = std::move(reader);
+  made->writing_ = std::move(writer);
+  DIVVY_RETURN_IF_ERROR(made->trust_ourselves(options.space));
+
+  kube::Controller::Options controller;
+  controller.queue.settings = queue_settings_of(config);
+  controller.queue.seed = random_number();
+  controller.lease = {.space = options.space, .name = "divvy-controller", .identity = identity()};
+  controller.queue.instance = controller.lease.identity;
+  DIVVY_TRY(running, kube::Controller::create(*made->reading_, *made->writing_, clock,
+                                              std::move(controller)));
+  made->controller_ = std::move(running);
+  made->routes_ = std::make_unique<kube::ControllerRoutes>(*made->controller_, *made->writing_);
+  made->webhook_ =
+      std::make_unique<kube::WebhookRoutes>([side = made.get()] { return side->policy_; });
+  if (!options.webhook_address.empty()) {
+    DIVVY_RETURN_IF_ERROR(made->serve_webhook(options));
+  }
+  DIVVY_RETURN_IF_ERROR(made->serve_metrics(config));
+  return made;
+}
+
+// The webhook keeps everybody but the controller away from claims and gates, so it has to know who
+// that is.
+Status ClusterSide::trust_ourselves(const std::string& space) {
+  DIVVY_TRY(review, reading_->create("/apis/authentication.k8s.io/v1/selfsubjectreviews",
+                                     {{"apiVersion", "authentication.k8s.io/v1"},
+                                      {"kind", "SelfSubjectReview"}}));
+  const std::string user(kube::text_at(review, {"status", "userInfo", "username"}));
+  policy_ = std::make_shared<kube::AdmissionPolicy>();
+  policy_->exempt_namespaces = {"kube-system", space};
+  if (user.empty()) {
+    return err(ErrorCode::kPermissionDenied,
+               "the API server does not say as whom the controller speaks to it");
+  }
+  policy_->trusted_users = {user};
+  log_info("API server answers", {{"user", user}});
+  return {};
+}
+
+Status ClusterSide::serve_webhook(const KubeOptions& options) {
+  DIVVY_TRY(address, net::TcpAddress::parse(options.webhook_address));
+  if (options.webhook_certificate.empty() || options.webhook_key.empty()) {
+    return err(ErrorCode::kInvalidArgument,
+               "--webhook-address needs --webhook-certificate and --webhook-key: Kubernetes calls "
+               "webhooks over TLS only");
+  }
+  net::HttpServerOptions server;
+  server.network = std::move(address);
+  server.tls = net::TlsIdentity{options.webhook_certificate, options.webhook_key};
+  server.max_connections = 256;
+  server.max_body = kube::WebhookRoutes::kLargestReview;
+  DIVVY_TRY(serving, net::HttpServer::create(server, [this](const auto& request, const auto&) {
+              return handle(request);
+            }));
+  server_ = std::move(serving);
+  log_info("the webhook is served", {{"port", server_->port()}});
+  return {};
+}
+
+Status ClusterSide::serve_metrics(const config::DaemonConfig& config) {
+  DIVVY_TRY(options, metrics_options_of(config));
+  if (!options.listen) return {};
+  net::HttpServerOptions server;
+  server.network = options.listen;
+  server.max_body = 1024;
+  DIVVY_TRY(serving, net::HttpServer::create(server, [this](const auto& request, const auto&) {
+              return metrics(request);
+            }));
+  metrics_server_ = std::move(serving);
+  return {};
+}
+
+net::HttpResponse ClusterSide::handle(const net::HttpRequest& request) const {
+  if (kube::ControllerRoutes::serves(request.path)) return routes_->handle(request);
+  return webhook_->handle(request);
+}
+
+net::HttpResponse ClusterSide::metrics(const net::HttpRequest& request) const {
+  net::HttpResponse response;
+  response.content_type = "text/plain; version=0.0.4";
+  if (request.path != "/metrics") {
+    response.status = 404;
+    response.body = "there is /metrics\n";
+    return response;
+  }
+  const kube::Controller::Load load = controller_->load();
+  const auto add = [&response](std::string_view name, std::string_view type, std::string_view help,
+                               std::uint64_t value) {
+    response.body +=
+        fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n{0} {3}\n", name, help, type, value);
+  };
+  add("divvy_controller_leads", "gauge", "1 where this replica leads",
+      controller_->leads() ? 1 : 0);
+  add("divvy_controller_pods", "gauge", "Pods that hold or want slices", load.pods);
+  add("divvy_controller_pods_waiting", "gauge", "Pods that wait for a place", load.waiting);
+  add("divvy_controller_writes_total", "counter", "Requests to the API server that were answered",
+      load.written);
+  add("divvy_controller_write_errors_total", "counter", "Of them with an error", load.failed);
+  return response;
+}
+
+Status ClusterSide::change(const config::DaemonConfig& config) {
+  return controller_->set_settings(queue_settings_of(config));
+}
+
+void ClusterSide::renew_certificate() const {
+  if (!server_) return;
+  if (const Status renewed = server_->reload_tls(); !renewed) {
+    log_error("the webhook keeps its certificate", {{"reason", renewed.error().message}});
+  }
+}
+
+std::string ClusterSide::status() const {
+  const kube::Controller::Load load = controller_->load();
+  if (!controller_->leads()) return "another leads.";
+  return fmt::format("leads, {} pods, {} waiting.", load.pods, load.waiting);
+}
+
+}  // namespace divvy
