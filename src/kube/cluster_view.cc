@@ -230,8 +230,9 @@ void describe_request(const json::object& pod, json::object& document) {
   document["queue"] = spec.queue;
   document["class"] = to_string(spec.job_class);
   document["priority"] = spec.priority;
-  document["containers"] =
-      json::array((*request)->containers.begin(), (*request)->containers.end());
+  json::array containers;
+  for (const std::string& name : (*request)->containers) containers.emplace_back(name);
+  document["containers"] = std::move(containers);
   if ((*request)->gang) document["gang"] = (*request)->gang->name;
 }
 
@@ -260,7 +261,7 @@ json::array events_of(const std::vector<json::object>& events, std::string_view 
   // Times of one form are in the order of their letters.
   std::ranges::sort(
       found, {}, [](const json::object& event) { return std::string(text_at(event, {"time"})); });
-  return {found.begin(), found.end()};
+  return json::array(found.begin(), found.end());
 }
 
 }  // namespace
@@ -285,7 +286,7 @@ Result<std::string> slices_document(ApiServer& api, const std::string& space) {
   std::ranges::stable_sort(slices, std::greater<>{}, [](const json::object& slice) {
     return number_at(slice, {"shareThousandths"}).value_or(0);
   });
-  return items_document({slices.begin(), slices.end()});
+  return items_document(json::array(slices.begin(), slices.end()));
 }
 
 Result<std::string> waiting_document(ApiServer& api, const std::string& space) {
@@ -298,7 +299,7 @@ Result<std::string> waiting_document(ApiServer& api, const std::string& space) {
     return std::tuple(-pod.at("priority").to_number<std::int64_t>(),
                       std::string(text_at(pod, {"since"})), std::string(text_at(pod, {"pod"})));
   });
-  return items_document({waiting.begin(), waiting.end()});
+  return items_document(json::array(waiting.begin(), waiting.end()));
 }
 
 Result<std::string> pod_document(ApiServer& api, const std::string& space,

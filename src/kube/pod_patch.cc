@@ -55,7 +55,8 @@ class PodPatch {
     }
     refer_to_claim(spec);
     close_gate(spec);
-    if (!request_.foreign_scheduler.empty()) add("/spec/schedulerName", names_.scheduler);
+    if (!request_.foreign_scheduler.empty())
+      add("/spec/schedulerName", json::value(names_.scheduler));
     return std::move(operations_);
   }
 

@@ -22,7 +22,11 @@ tl::unexpected<Error> wrong(std::string_view field, std::string_view what) {
   return err(ErrorCode::kInvalidArgument, "{}: {}", field, what);
 }
 
-json::array list_of(const std::vector<std::string>& names) { return {names.begin(), names.end()}; }
+json::array list_of(const std::vector<std::string>& names) {
+  json::array list;
+  for (const std::string& name : names) list.emplace_back(name);
+  return list;
+}
 
 Result<std::vector<std::string>> names_in(const json::object& document, std::string_view field) {
   std::vector<std::string> names;
