@@ -19,7 +19,8 @@ struct Outcome {
 Outcome kubectl_divvy(const std::vector<std::string>& arguments, const KubeDocuments& documents) {
   std::ostringstream out;
   std::ostringstream err;
-  const Terminal terminal{.environment = [](const char*) { return std::nullopt; }};
+  Terminal terminal;
+  terminal.environment = [](const char*) { return std::nullopt; };
   const int status = run_kubectl(arguments, documents, terminal, out, err);
   return {status, out.str(), err.str()};
 }
