@@ -171,6 +171,7 @@ class ClusterQueue {
   // cluster_queue_settle.cc: one pod, as its documents have it
   [[nodiscard]] Work* find(const std::string& uid);
   [[nodiscard]] const ClaimFacts* claim_of(const Work& work) const;
+  [[nodiscard]] bool is_answered(const Work& work) const;
   void settle(Work& work, WallTime now);
   void found_allocation(Work& work, const ClaimFacts& claim, WallTime now);
   void lost_allocation(Work& work, WallTime now);

@@ -137,9 +137,13 @@ class Day {
       for (auto& controller : controllers_) controller->work();
       cluster.settle();
       cluster.clock().advance(5s);
+      bool all_ended = true;
       for (const std::string& pod : pods_) {
-        if (cluster.phase(pod) == "Running") cluster.finish_pod(pod);
+        const std::string phase = cluster.phase(pod);
+        if (phase == "Running") cluster.finish_pod(pod);
+        all_ended = all_ended && (phase.empty() || phase == "Succeeded");
       }
+      if (all_ended) break;
     }
     for (auto& controller : controllers_) controller->work();
   }

@@ -85,7 +85,22 @@ const ClaimFacts* ClusterQueue::claim_of(const Work& work) const {
   return &found->second;
 }
 
+// Whether what is known by now says what became of a write without an answer: it exists, or its
+// precondition holds no more.
+bool ClusterQueue::is_answered(const Work& work) const {
+  const auto known = claims_.find(work.claim_key());
+  if (known == claims_.end()) return false;
+  if (work.again->kind == ActionKind::kCreateClaim) return true;
+  if (work.again->kind == ActionKind::kReadClaim) return false;
+  const auto wrote = read_object(work.again->body.as_object());
+  return wrote && known->second.object.version > wrote->version;
+}
+
 void ClusterQueue::settle(Work& work, WallTime now) {
+  if (work.again && is_answered(work)) {
+    work.again.reset();
+    work.claim_busy = false;
+  }
   if (work.again && now >= work.again_at) {
     Action action = *std::exchange(work.again, std::nullopt);
     emit(action.kind, work.uid(), std::move(action.path), std::move(action.body));
@@ -369,7 +384,8 @@ void ClusterQueue::pod_done(Work& work, const InFlight& flight, const Result<jso
   }
   const ErrorCode code = result.error().code;
   if (condition) {
-    tell_soon(work, now + options_.tell_again);
+    // Others change the pod while it starts; soon it is known as it is.
+    tell_soon(work, now + (is_uncertain(code) ? options_.tell_again : 1s));
     return;
   }
   if (flight.kind == ActionKind::kReadPod && code == ErrorCode::kNotFound) {

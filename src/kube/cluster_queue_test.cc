@@ -34,7 +34,8 @@ class ClusterQueueTest : public ::testing::Test {
   }
   // The condition of ours: "False Full: ..."
   std::string condition(const std::string& pod) {
-    for (const json::value& one : array_at(*cluster_.pod(pod), {"status", "conditions"})) {
+    const json::object document = *cluster_.pod(pod);
+    for (const json::value& one : array_at(document, {"status", "conditions"})) {
       const json::object& condition = one.as_object();
       if (text_at(condition, {"type"}) != kPlacedCondition) continue;
       return fmt::format("{} {}: {}", text_at(condition, {"status"}),
@@ -76,6 +77,7 @@ TEST_F(ClusterQueueTest, PlacesAPodAndReleasesItsGate) {
   cluster_.settle();
   EXPECT_EQ(cluster_.phase("train"), "Running");
   EXPECT_THAT(events(), ::testing::Contains("DivvyPlaced train"));
+  wait(2s);
   controller_.work();
   EXPECT_THAT(condition("train"), HasSubstr("True Placed: on node-"));
 }
@@ -299,12 +301,15 @@ TEST_F(ClusterQueueTest, AWriteWhoseAnswerIsLostIsRepeatedAndDoneOnce) {
     controller_.hear_all();
     controller_.decide();
     while (controller_.actions() > 0) controller_.act(0, Fault::kAnswerLost);
-    cluster_.clock().advance(1s);
+    wait(1s);
   }
+  wait(40s);
   controller_.work();
   cluster_.settle();
   EXPECT_EQ(cluster_.phase("train"), "Running");
   EXPECT_EQ(std::ranges::count(controller_.done, ActionKind::kCreateClaim), 1);
+  EXPECT_EQ(std::ranges::count(controller_.done, ActionKind::kWriteAllocation), 1);
+  EXPECT_EQ(std::ranges::count(controller_.done, ActionKind::kRemoveGate), 1);
 }
 
 TEST_F(ClusterQueueTest, AWriteOfWhichNothingIsKnownKeepsItsPlace) {
@@ -464,6 +469,7 @@ TEST_F(ClusterQueueTest, AFreshControllerRemovesTheGateThatTheOldOneDidNot) {
 TEST_F(ClusterQueueTest, WhatTwoControllersWroteAtOnceIsTakenBackFromTheLaterOne) {
   cluster_.set_node("node-1", true, true);
   cluster_.create_pod({.name = "a", .gpu = "0.7"});
+  wait(1s);
   cluster_.create_pod({.name = "b", .gpu = "0.7"});
   controller_.work();
   // As another controller would have written it that has not heard of the first claim.
@@ -503,6 +509,7 @@ TEST_F(ClusterQueueTest, APodWhoseTimeIsUpIsEvicted) {
   controller_.work();
   EXPECT_THAT(controller_.done, ::testing::Contains(ActionKind::kEvictPod));
   cluster_.settle();
+  wait(10s);
   controller_.work();
   EXPECT_FALSE(cluster_.pod("train"));
   EXPECT_EQ(controller_.queue().bookings().size(), 0U);
