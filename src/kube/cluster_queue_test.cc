@@ -509,7 +509,8 @@ TEST_F(ClusterQueueTest, APodWhoseTimeIsUpIsEvicted) {
   controller_.work();
   EXPECT_THAT(controller_.done, ::testing::Contains(ActionKind::kEvictPod));
   cluster_.settle();
-  wait(10s);
+  controller_.work();
+  wait(10s);  // its node is heard of
   controller_.work();
   EXPECT_FALSE(cluster_.pod("train"));
   EXPECT_EQ(controller_.queue().bookings().size(), 0U);
