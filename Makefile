@@ -3,7 +3,7 @@ SHELL := /bin/bash
 
 .DEFAULT_GOAL := help
 .PHONY: help packages build demo test check check-api soak format format-check tidy layering asan tsan fuzz \
-        bench dist install clean
+        bench dist install clean kube-up kube-down kube-demo
 
 help: ## list these verbs
 	@printf 'Divvy: shares GPUs.\n\n'
@@ -69,6 +69,18 @@ dist: packages ## a tarball that runs with nothing installed (dist/)
 install: packages ## install under /usr with the unit for systemd (as root; DESTDIR=FOLDER for packages)
 	@tools/build release programs
 	@tools/install build/release
+
+kube-up: packages ## a real Kubernetes here: two nodes with simulated GPUs and Divvy (as root; needs Go)
+	@tools/build dev programs
+	@tools/kube-cluster up
+	@tools/kube-install build/dev
+
+kube-down: ## put that Kubernetes away
+	@tools/kube-cluster down
+
+kube-demo: packages ## see pods share simulated GPUs (KEEP=1 leaves the cluster for you to play with)
+	@tools/build dev programs
+	@KEEP=$(KEEP) tools/kube-demo build/dev
 
 clean: ## remove build/ and dist/
 	@rm -rf build dist

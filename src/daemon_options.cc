@@ -180,6 +180,10 @@ void describe_kubernetes(CLI::App& app, Typed& typed) {
       ->type_name("NAME")
       ->envname("NODE_NAME")
       ->group(group);
+  app.add_option("--kubelet-root", typed.kube.kubelet_root, "The kubelet's folder")
+      ->type_name("FOLDER")
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--webhook-address", typed.kube.webhook_address,
                  "Serve the admission webhook over TLS on ADDRESS:PORT")
       ->type_name("ADDRESS")
@@ -203,6 +207,9 @@ std::variant<DaemonOptions, int> parse_daemon_options(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (typed.engine == Engine::kKubernetesNode && typed.kube.node_name.empty()) {
+    return say({ErrorCode::kInternal, "--engine kubernetes-node needs --node-name NAME"});
   }
   typed.check = app.count("--check-config") > 0;
   if (typed.print_page) {

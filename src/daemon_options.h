@@ -29,6 +29,7 @@ struct KubeOptions {
   std::filesystem::path kubeconfig = {};  // empty: as a pod, or as kubectl finds it
   std::string space = {};                 // the namespace that Divvy is in
   std::string node_name = {};             // of kKubernetesNode
+  std::filesystem::path kubelet_root = "/var/lib/kubelet";
   // Of kKubernetes.
   std::string webhook_address = {};  // empty: no webhook
   std::filesystem::path webhook_certificate = {};

@@ -19,6 +19,7 @@
 #include "daemon_options.h"
 #include "daemon_settings.h"
 #include "kube_control_parts.h"
+#include "kube_node_parts.h"
 #include "machine_parts.h"
 #include "net/http.h"
 #include "net/local_paths.h"
@@ -142,6 +143,31 @@ Status serve_with_separate_agent(const Started& started) {
   return served;
 }
 
+// `divvyd --engine kubernetes-node`: the machine, for the controller of a cluster.
+Status serve_kubernetes_node(const Started& started, const KubeOptions& options) {
+  const config::DaemonConfig& config = started.settings.now();
+  SystemClock clock;
+  DIVVY_TRY(machine, MachineSide::create(config, clock));
+  DIVVY_TRY(node, KubeNodeSide::create(options, config, *machine, clock));
+  DIVVY_TRY(metrics_options, metrics_options_of(config));
+  api::MetricsSources sources = machine->metrics();
+  sources.pods = [&node] { return node->pods(); };
+  const api::MetricsRoutes metrics(std::move(sources), metrics_options);
+  const auto metrics_server = api::serve_metrics(metrics, metrics_options);
+  log_info("node agent is ready", {{"version", DIVVY_VERSION},
+                                   {"node", options.node_name},
+                                   {"gpus", machine->node().gpus().size()},
+                                   {"simulated", machine->node().simulated()}});
+  started.background.tell({}, 0);
+  const int signal = run_daemon_loop(
+      started.signals, started.supervisor, started.settings,
+      {.status = [&machine] { return fmt::format("{} tenants.", machine->tenants()); },
+       .reload = [] {},
+       .upkeep = [] {}});
+  log_info("node agent ends", {{"signal", signal}});
+  return {};
+}
+
 // `divvyd --engine kubernetes`: the controller of a cluster, which needs no GPU.
 Status serve_cluster(const Started& started, const KubeOptions& options) {
   SystemClock clock;
@@ -178,6 +204,7 @@ int run_daemon(DaemonOptions options) {
     if (!entered) return fail(entered.error());
     background = *std::move(entered);
   }
+  if (options.engine == Engine::kKubernetesNode) await_turn(options.settings.now());
   // The control side has the run folder's lock, the machine's side that of the ledger.
   Result<UniqueFd> lock = UniqueFd();
   if (options.part != DaemonPart::kAgent) lock = sys::lock_run_folder(folders.run);
@@ -197,11 +224,10 @@ int run_daemon(DaemonOptions options) {
   sys::raise_descriptor_limit();
   sys::share_one_heap();
   const Started started{options.settings, background, supervisor, signals, options.arguments};
-  if (options.engine == Engine::kKubernetes) {
-    const Status served = serve_cluster(started, options.kube);
-    return served ? 0 : fail(served.error());
-  }
-  const Status served = options.part == DaemonPart::kAgent     ? serve_agent(started)
+  const Status served = options.engine == Engine::kKubernetes ? serve_cluster(started, options.kube)
+                        : options.engine == Engine::kKubernetesNode
+                            ? serve_kubernetes_node(started, options.kube)
+                        : options.part == DaemonPart::kAgent   ? serve_agent(started)
                         : options.part == DaemonPart::kControl ? serve_with_separate_agent(started)
                                                                : serve_machine(started);
   return served ? 0 : fail(served.error());

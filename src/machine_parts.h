@@ -34,6 +34,8 @@ class MachineSide {
   [[nodiscard]] agent::LocalAgent& agent() { return *agent_; }
   [[nodiscard]] const model::Node& node() const { return tenants_->node(); }
   [[nodiscard]] std::size_t tenants() const { return tenants_->all().size(); }
+  // Null: this daemon makes no devices for containers.
+  [[nodiscard]] inject::ContainerDevices* containers() { return containers_.get(); }
   // Without what only the queue knows.
   [[nodiscard]] api::MetricsSources metrics() const;
 

@@ -219,7 +219,13 @@ Result<Granted> LocalAgent::carry_out(const GrantOrder& order) {
     DIVVY_TRY(user, find_member_user(order.user));
     ask.peer = {0, user.uid, user.gid};
   }
-  DIVVY_TRY(grant, parts_.tenants.grant(ask));
+  const auto before = order.holder == model::Holder::kSlice ? find_record(order.key) : std::nullopt;
+  if (before && (before->holder != order.holder || before->slices != order.slices ||
+                 before->mode != order.mode)) {
+    return err(ErrorCode::kAlreadyExists, "{} holds other slices already", to_string(order.key));
+  }
+  DIVVY_TRY(grant,
+            before ? Result<Grant>(parts_.tenants.granted(*before)) : parts_.tenants.grant(ask));
   Granted granted;
   granted.tenant = grant.record.id;
   granted.environment = std::move(grant.environment);

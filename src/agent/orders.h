@@ -57,7 +57,8 @@ struct Granted {
 };
 
 // Exactly these slices. They are the member's own, and on the disk, when it is answered.
-// kResourceExhausted: somebody else has them.
+// kResourceExhausted: somebody else has them. Of Holder::kSlice that holds exactly these already:
+// the same answer again.
 struct GrantOrder {
   using Answer = Granted;
   model::MemberKey key;

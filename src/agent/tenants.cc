@@ -286,15 +286,28 @@ Result<Grant> Tenants::finish(ledger::TenantRecord record) {
     release_locked(record.id, ledger::Journal::Sync::kLater);
     return err(std::move(settled).error());
   }
-  grant.environment.insert(parts_.environment.begin(), parts_.environment.end());
-  grant.environment["DIVVY_SOCKET"] = registrar_->socket_path(record).string();
-  grant.environment[kVisibleDevices] = uuid_list(record);
   log_info("tenant granted", {{"tenant", record.id.value()},
                               {"name", record.name},
                               {"uid", record.uid},
                               {"pid", record.root.pid},
                               {"gpus", uuid_list(record)}});
   grant.record = std::move(record);
+  add_environment(grant);
+  return grant;
+}
+
+void Tenants::add_environment(Grant& grant) const {
+  grant.environment.insert(parts_.environment.begin(), parts_.environment.end());
+  grant.environment["DIVVY_SOCKET"] = registrar_->socket_path(grant.record).string();
+  grant.environment[kVisibleDevices] = uuid_list(grant.record);
+}
+
+Grant Tenants::granted(const ledger::TenantRecord& record) const {
+  const std::lock_guard lock(mutex_);
+  Grant grant;
+  grant.record = record;
+  grant.gpus = gpus_of(record);
+  add_environment(grant);
   return grant;
 }
 

@@ -104,6 +104,8 @@ class Tenants {
   [[nodiscard]] Status check_new_name(const std::string& name) const;
   // kResourceExhausted: somebody else has a part of it, or a GPU rests.
   [[nodiscard]] Result<Grant> grant(const Ask& ask);
+  // What grant() answered for one that it still has.
+  [[nodiscard]] Grant granted(const ledger::TenantRecord& record) const;
   // Whoever ended a moment ago is gone when this returns.
   void reap() { registrar_->reap(); }
 
@@ -170,6 +172,7 @@ class Tenants {
   void show_held_slices();
   void withdraw(const ledger::TenantRecord& record);
   void ended(model::TenantId tenant);
+  void add_environment(Grant& grant) const;
   [[nodiscard]] std::vector<ledger::SharedGpu> gpus_of(const ledger::TenantRecord& record) const;
   [[nodiscard]] std::string choose_name(const Ask& ask, model::TenantId id) const;
   [[nodiscard]] Result<std::vector<model::Slice>> changed_slices(const ledger::TenantRecord& record,

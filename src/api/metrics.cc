@@ -83,6 +83,7 @@ MetricsSnapshot MetricsRoutes::snapshot() const {
   if (sources_.ledger_writable) result.ledger_writable = sources_.ledger_writable().has_value();
   if (sources_.queue) result.queue = sources_.queue();
   if (sources_.passes) result.passes = sources_.passes();
+  if (sources_.pods) result.pods = sources_.pods();
   return result;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,12 +14,20 @@
 #include "health/health_state.h"
 #include "jobs/tally.h"
 #include "ledger/slices.h"
+#include "model/member_key.h"
 #include "model/node.h"
 #include "share/arbiter.h"
 
 namespace divvy::api {
 
 struct MetricsOptions;
+
+// For whom Kubernetes holds a slice.
+struct PodOfTenant {
+  std::string space;  // the pod's namespace
+  std::string pod;
+  std::string container;
+};
 
 struct MetricsSnapshot {
   WallTime now;
@@ -34,6 +43,7 @@ struct MetricsSnapshot {
   bool ledger_writable = true;
   std::optional<jobs::Load> queue;  // Nothing: there is none
   DurationCounts passes;
+  std::map<model::MemberKey, PodOfTenant> pods = {};  // Empty where there is no Kubernetes
 };
 
 // The whole answer to a scrape.

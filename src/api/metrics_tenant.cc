@@ -40,11 +40,16 @@ class Users {
   std::map<uid_t, std::string> names_;
 };
 
-Labels tenant_labels(const TenantView& view, Users& users) {
+Labels tenant_labels(const TenantView& view, const MetricsSnapshot& snapshot, Users& users) {
   Labels labels;
   labels.add("tenant", view.record.name)
       .add("tenant_id", fmt::to_string(view.record.id.value()))
       .add("user", users.name(view.record.uid));
+  if (const auto pod = snapshot.pods.find(view.record.member); pod != snapshot.pods.end()) {
+    labels.add("namespace", pod->second.space)
+        .add("pod", pod->second.pod)
+        .add("container", pod->second.container);
+  }
   return labels;
 }
 
@@ -122,7 +127,7 @@ void write_tenant_metrics(const MetricsSnapshot& snapshot, Exposition& out) {
   std::vector<Labels> labels;
   std::vector<Row> rows;
   for (const TenantView& view : snapshot.tenants) {
-    labels.push_back(tenant_labels(view, users));
+    labels.push_back(tenant_labels(view, snapshot, users));
     for (std::size_t i = 0; i < view.record.slices.size(); ++i) {
       Row row{labels.back(), &view, i};
       row.labels.add("gpu", fmt::to_string(view.gpus[i].index.value()))

@@ -45,10 +45,15 @@ Status write_preload(const fs::path& path) {
 ContainerDevices::ContainerDevices(Parts parts)
     : parts_(std::move(parts)),
       stage_(parts_.state_folder / "driver"),
-      files_(parts_.state_folder / "cdi-files") {}
+      files_(parts_.state_folder / "cdi-files"),
+      claim_files_(parts_.state_folder / "cdi-claim-files") {}
 
 std::string ContainerDevices::device_name(const std::string& slice) {
   return fmt::format("{}={}", kSliceKind, slice);
+}
+
+std::string ContainerDevices::claim_device_name(const std::string& device) {
+  return fmt::format("{}={}", kClaimKind, device);
 }
 
 Status ContainerDevices::refresh() {
@@ -80,6 +85,30 @@ Status ContainerDevices::publish(const HeldSlice& slice) {
 Status ContainerDevices::withdraw(const std::string& name) {
   const std::lock_guard lock(mutex_);
   return files_.remove(file_of_slice(name));
+}
+
+Status ContainerDevices::publish_claim(const ClaimedSlices& claim) {
+  const std::lock_guard lock(mutex_);
+  if (!driver_) DIVVY_RETURN_IF_ERROR(find_driver());
+  DIVVY_RETURN_IF_ERROR(write_preload(preload()));
+  CdiSpec spec{.kind = kClaimKind, .devices = {}, .edits = {}};
+  for (const HeldSlice& slice : claim.devices) {
+    DIVVY_TRY(device, make_slice_device(slice));
+    spec.devices.push_back(std::move(device));
+  }
+  return claim_files_.write(file_of_claim(claim.uid), spec);
+}
+
+Status ContainerDevices::withdraw_claim(const std::string& uid) {
+  const std::lock_guard lock(mutex_);
+  return claim_files_.remove(file_of_claim(uid));
+}
+
+Status ContainerDevices::keep_only_claims(const std::set<std::string>& uids) {
+  const std::lock_guard lock(mutex_);
+  std::set<fs::path> wanted;
+  for (const std::string& uid : uids) wanted.insert(file_of_claim(uid));
+  return claim_files_.keep_only(wanted);
 }
 
 Result<CdiSpec> ContainerDevices::slice_spec(const HeldSlice& slice) {
@@ -161,7 +190,7 @@ Result<CdiSpec> ContainerDevices::make_gpu_spec() const {
   return spec;
 }
 
-Result<CdiSpec> ContainerDevices::make_slice_spec(const HeldSlice& slice) const {
+Result<CdiDevice> ContainerDevices::make_slice_device(const HeldSlice& slice) const {
   CdiDevice device{.name = slice.name, .edits = *driver_};
   for (const model::GpuUuid& uuid : slice.gpus) {
     const auto gpu = std::ranges::find(parts_.gpus, std::optional(uuid), &model::Gpu::uuid);
@@ -174,6 +203,11 @@ Result<CdiSpec> ContainerDevices::make_slice_spec(const HeldSlice& slice) const 
     append(device.edits, std::move(edits));
   }
   append(device.edits, slice_edits(slice, {.shim = parts_.shim, .preload = preload()}));
+  return device;
+}
+
+Result<CdiSpec> ContainerDevices::make_slice_spec(const HeldSlice& slice) const {
+  DIVVY_TRY(device, make_slice_device(slice));
   return CdiSpec{.kind = kSliceKind, .devices = {std::move(device)}, .edits = {}};
 }
 
@@ -187,6 +221,10 @@ Status ContainerDevices::write_slice(const HeldSlice& slice) {
 
 fs::path ContainerDevices::file_of_slice(const std::string& name) const {
   return parts_.slice_folder / cdi_file_name(kSliceKind, name);
+}
+
+fs::path ContainerDevices::file_of_claim(const std::string& uid) const {
+  return parts_.slice_folder / cdi_file_name(kClaimKind, uid);
 }
 
 fs::path ContainerDevices::file_of_gpus() const {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,12 @@
 #include "model/node.h"
 
 namespace divvy::inject {
+
+// The slices of a resource claim of Kubernetes: one device for each request, all in one file.
+struct ClaimedSlices {
+  std::string uid;  // of the claim, never used again for another
+  std::vector<HeldSlice> devices;
+};
 
 class ContainerDevices {
  public:
@@ -46,22 +53,32 @@ class ContainerDevices {
   [[nodiscard]] Status publish(const HeldSlice& slice);
   [[nodiscard]] Status withdraw(const std::string& name);
 
+  // The same for claims, whose files are apart from those of slices.
+  [[nodiscard]] Status publish_claim(const ClaimedSlices& claim);
+  [[nodiscard]] Status withdraw_claim(const std::string& uid);
+  // Removes the files of all others.
+  [[nodiscard]] Status keep_only_claims(const std::set<std::string>& uids);
+
   // What publish() and refresh() would write.
   [[nodiscard]] Result<CdiSpec> slice_spec(const HeldSlice& slice);
   [[nodiscard]] Result<CdiSpec> gpu_spec();
 
   // "divvy.dev/slice=web": what to ask a runtime for.
   [[nodiscard]] static std::string device_name(const std::string& slice);
+  // "divvy.dev/claim=...": likewise.
+  [[nodiscard]] static std::string claim_device_name(const std::string& device);
 
  private:
   // Those below need mutex_.
   [[nodiscard]] Status find_driver();
   Status use_driver(const DriverFiles& files);
   [[nodiscard]] Result<CdiSpec> make_gpu_spec() const;
+  [[nodiscard]] Result<CdiDevice> make_slice_device(const HeldSlice& slice) const;
   [[nodiscard]] Result<CdiSpec> make_slice_spec(const HeldSlice& slice) const;
   [[nodiscard]] Result<CdiEdits> edits_of(const model::Gpu& gpu) const;
   [[nodiscard]] Status write_slice(const HeldSlice& slice);
   [[nodiscard]] std::filesystem::path file_of_slice(const std::string& name) const;
+  [[nodiscard]] std::filesystem::path file_of_claim(const std::string& uid) const;
   [[nodiscard]] std::filesystem::path file_of_gpus() const;
   [[nodiscard]] std::filesystem::path preload() const;
 
@@ -69,6 +86,7 @@ class ContainerDevices {
   std::mutex mutex_;
   DriverStage stage_;
   CdiFiles files_;
+  CdiFiles claim_files_;
   std::optional<CdiEdits> driver_;      // Once it was found
   std::optional<std::string> version_;  // Of that driver; none of a simulated one
 };

@@ -285,5 +285,35 @@ TEST_F(ContainerDevicesTest, GivesSimulatedGpusTheirState) {
   EXPECT_TRUE(fs::exists(machine_.at("/gpus.alive")));
 }
 
+// --- Claims ---
+
+TEST_F(ContainerDevicesTest, AClaimHasADeviceForEachRequestInOneFile) {
+  ContainerDevices devices = this->devices();
+  ASSERT_TRUE(devices.publish_claim({"1b2c", {slice("1b2c-main"), slice("1b2c-side")}}));
+  const json::value document = json::parse(read("/var/run/cdi/divvy.dev-claim_1b2c.json"));
+  EXPECT_EQ(document.at("kind").as_string(), "divvy.dev/claim");
+  ASSERT_EQ(document.at("devices").as_array().size(), 2U);
+  EXPECT_EQ(document.at("devices").at(0).at("name").as_string(), "1b2c-main");
+  EXPECT_EQ(document.at("devices").at(1).at("name").as_string(), "1b2c-side");
+  EXPECT_EQ(source("/var/run/cdi/divvy.dev-claim_1b2c.json", "/run/divvy/slice"),
+            "/run/divvy/t/1/in");
+  EXPECT_EQ(ContainerDevices::claim_device_name("1b2c-main"), "divvy.dev/claim=1b2c-main");
+}
+
+TEST_F(ContainerDevicesTest, ClaimsAndSlicesDoNotRemoveEachOthersFiles) {
+  ContainerDevices devices = this->devices();
+  ASSERT_TRUE(devices.publish_claim({"1b2c", {slice("1b2c-main")}}));
+  ASSERT_TRUE(devices.publish_claim({"3d4e", {slice("3d4e-main")}}));
+  ASSERT_TRUE(devices.publish(slice("web")));
+  ASSERT_TRUE(devices.recover({slice("web")}));
+  EXPECT_TRUE(fs::exists(machine_.at("/var/run/cdi/divvy.dev-claim_1b2c.json")));
+  ASSERT_TRUE(devices.keep_only_claims({"1b2c"}));
+  EXPECT_TRUE(fs::exists(machine_.at("/var/run/cdi/divvy.dev-slice_web.json")));
+  EXPECT_TRUE(fs::exists(machine_.at("/var/run/cdi/divvy.dev-claim_1b2c.json")));
+  EXPECT_FALSE(fs::exists(machine_.at("/var/run/cdi/divvy.dev-claim_3d4e.json")));
+  ASSERT_TRUE(devices.withdraw_claim("1b2c"));
+  EXPECT_FALSE(fs::exists(machine_.at("/var/run/cdi/divvy.dev-claim_1b2c.json")));
+}
+
 }  // namespace
 }  // namespace divvy::inject

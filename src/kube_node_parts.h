@@ -1,0 +1,55 @@
+// The agent of a node of Kubernetes, put together: the API server, the claims, the plugin of the
+// kubelet and the object for the controller, over the machine's side. Composition for `divvyd`.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "api/metrics_snapshot.h"
+#include "base/clock.h"
+#include "base/result.h"
+#include "config/daemon_config.h"
+#include "daemon_options.h"
+#include "kube/http_api.h"
+#include "kubelet/claim_devices.h"
+#include "kubelet/dra_plugin.h"
+#include "kubelet/gpu_node.h"
+#include "kubelet/node_view.h"
+#include "kubelet/prepared_claims.h"
+#include "machine_parts.h"
+#include "sys/disk.h"
+
+namespace divvy {
+
+// Until no other daemon has the folders: during an upgrade the agent before this one still works.
+// Meanwhile a child process says to whoever asks at the address for metrics that all is well, so
+// that Kubernetes ends the old one. Before any thread exists.
+void await_turn(const config::DaemonConfig& config);
+
+class KubeNodeSide {
+ public:
+  // The API server need not answer yet. `machine` and `clock` outlive it.
+  [[nodiscard]] static Result<std::unique_ptr<KubeNodeSide>> create(
+      const KubeOptions& options, const config::DaemonConfig& config, MachineSide& machine,
+      Clock& clock);
+  ~KubeNodeSide();
+  KubeNodeSide(const KubeNodeSide&) = delete;
+  KubeNodeSide& operator=(const KubeNodeSide&) = delete;
+
+  // Whose slices those of the machine are.
+  [[nodiscard]] std::map<model::MemberKey, api::PodOfTenant> pods() const;
+
+ private:
+  KubeNodeSide(const std::string& node, MachineSide& machine) : view_(node), machine_(machine) {}
+
+  kubelet::NodeView view_;
+  MachineSide& machine_;
+  std::unique_ptr<kube::HttpApi> api_;
+  std::unique_ptr<kubelet::ClaimDevices> devices_;
+  std::unique_ptr<sys::Disk> disk_;
+  std::unique_ptr<kubelet::PreparedClaims> claims_;
+  std::unique_ptr<kubelet::GpuNodePublisher> publisher_;
+  std::unique_ptr<kubelet::DraPlugin> plugin_;
+};
+
+}  // namespace divvy

@@ -1,0 +1,144 @@
+#include "kube_cluster.h"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+
+namespace divvy::testing {
+namespace {
+
+namespace fs = std::filesystem;
+namespace json = boost::json;
+
+constexpr const char* kPatience = "--timeout=120s";
+
+bool is_ci() {
+  const char* value = ::getenv("CI");
+  return value != nullptr && std::string(value) == "true";
+}
+
+json::object map_of(const std::vector<std::pair<std::string, std::string>>& pairs) {
+  json::object result;
+  for (const auto& [key, value] : pairs) result[key] = value;
+  return result;
+}
+
+json::object pod(const std::string& name, const PodOptions& options) {
+  json::array command;
+  for (const std::string& word : options.command) command.emplace_back(word);
+  json::object spec = {
+      {"restartPolicy", options.restart_policy},
+      // A shell that is a container's first process would not notice SIGTERM.
+      {"terminationGracePeriodSeconds", 0},
+      {"containers", json::array{json::object{{"name", "main"},
+                                              {"image", options.image},
+                                              {"imagePullPolicy", "Never"},
+                                              {"command", std::move(command)}}}},
+  };
+  if (!options.node.empty()) {
+    spec["nodeSelector"] = json::object{{"kubernetes.io/hostname", options.node}};
+  }
+  return {{"apiVersion", "v1"},
+          {"kind", "Pod"},
+          {"metadata", json::object{{"name", name},
+                                    {"annotations", map_of(options.annotations)},
+                                    {"labels", map_of(options.labels)}}},
+          {"spec", std::move(spec)}};
+}
+
+}  // namespace
+
+void KubeCluster::SetUp() {
+  folder_ = KUBE_FOLDER;
+  if (!fs::exists(folder_ / "cluster.json")) {
+    ASSERT_FALSE(is_ci()) << "there is no cluster in " << folder_ << ", and CI has to have one";
+    GTEST_SKIP() << "there is no cluster; ctest makes one where it is root and finds Go";
+  }
+  const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+  std::string name = fmt::format("{}-{}", test->test_suite_name(), test->name());
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  // A name is a label of DNS: 63 letters at most, the last of which is no dash.
+  name.resize(std::min<std::size_t>(name.size(), 60));
+  namespace_ = name;
+  // Left by a run that was killed.
+  kubectl({"delete", "namespace", namespace_, "--ignore-not-found", kPatience});
+  must({"create", "namespace", namespace_});
+  wait_for("serviceaccount/default", "create");
+}
+
+void KubeCluster::TearDown() {
+  if (namespace_.empty()) return;
+  if (HasFailure()) {
+    std::cerr << kubectl({"get", "pods,resourceclaims,events", "-o", "wide"}).out;
+    std::cerr << kubectl({"describe", "pods"}).out;
+  }
+  // The namespace's own end takes some seconds more, which nobody needs to wait for.
+  kubectl({"delete", "pods", "--all", "--force", kPatience});
+  kubectl({"delete", "namespace", namespace_, "--wait=false"});
+}
+
+Outcome KubeCluster::run(std::vector<std::string> command) {
+  const std::string path = ::getenv("PATH") != nullptr ? ::getenv("PATH") : "/usr/bin:/bin";
+  const fs::path output =
+      fs::temp_directory_path() / fmt::format("kube-{}-{}", ::getpid(), serial_++);
+  Program program(command,
+                  {"PATH=" + path, "HOME=/root", "LC_ALL=C.UTF-8",
+                   "KUBECONFIG=" + (folder_ / "pki/admin.kubeconfig").string()},
+                  output);
+  Outcome outcome = program.finish();
+  fs::remove(output.string() + ".out");
+  fs::remove(output.string() + ".err");
+  return outcome;
+}
+
+Outcome KubeCluster::kubectl(const std::vector<std::string>& words) {
+  std::vector<std::string> command = {(folder_ / "bin/kubectl").string(), "--namespace",
+                                      namespace_};
+  command.insert(command.end(), words.begin(), words.end());
+  return run(std::move(command));
+}
+
+std::string KubeCluster::must(const std::vector<std::string>& words) {
+  const Outcome outcome = kubectl(words);
+  EXPECT_EQ(outcome.status, 0) << fmt::format("kubectl {}: {}", fmt::join(words, " "), outcome.err);
+  return outcome.out;
+}
+
+json::object KubeCluster::get(const std::string& kind, const std::string& name) {
+  const std::string text = must({"get", kind, name, "-o", "json"});
+  boost::system::error_code wrong;
+  json::value value = json::parse(text, wrong);
+  EXPECT_FALSE(wrong) << text;
+  return value.is_object() ? value.as_object() : json::object();
+}
+
+Outcome KubeCluster::cluster(const std::vector<std::string>& words) {
+  std::vector<std::string> command = {KUBE_CLUSTER_PROGRAM, "--folder", folder_.string()};
+  command.insert(command.end(), words.begin(), words.end());
+  return run(std::move(command));
+}
+
+Outcome KubeCluster::apply(const json::object& object) {
+  const fs::path file =
+      fs::temp_directory_path() / fmt::format("kube-object-{}-{}", ::getpid(), serial_++);
+  std::ofstream(file) << json::serialize(object);
+  Outcome outcome = kubectl({"apply", "-f", file.string()});
+  fs::remove(file);
+  return outcome;
+}
+
+Outcome KubeCluster::create_pod(const std::string& name, const PodOptions& options) {
+  return apply(pod(name, options));
+}
+
+void KubeCluster::wait_for(const std::string& object, const std::string& what) {
+  must({"wait", object, "--for=" + what, kPatience});
+}
+
+void KubeCluster::delete_pod(const std::string& name) { must({"delete", "pod", name, kPatience}); }
+
+}  // namespace divvy::testing

@@ -1,0 +1,60 @@
+// A test on the cluster that the fixture `kube_cluster` of ctest has made (tests/kube/fixture):
+// every test has a namespace of its own, which goes away with it, and asks the cluster by kubectl.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "../divvyd_machine.h"
+
+namespace divvy::testing {
+
+// What differs between the pods of these tests.
+struct PodOptions {
+  std::string image = "localhost/busybox:1";
+  std::vector<std::string> command = {"sleep", "infinity"};
+  std::string node;                                              // Empty: the scheduler's choice
+  std::vector<std::pair<std::string, std::string>> annotations;  // "divvy.dev/gpu", "0.3"
+  std::vector<std::pair<std::string, std::string>> labels;
+  std::string restart_policy = "Never";
+};
+
+class KubeCluster : public ::testing::Test {
+ protected:
+  // Skips where there is no cluster, unless there has to be one (CI).
+  void SetUp() override;
+  void TearDown() override;
+
+  // In the test's namespace, unless the words name another.
+  Outcome kubectl(const std::vector<std::string>& words);
+  // As before; the test fails where the command does.
+  std::string must(const std::vector<std::string>& words);
+  // An object as the API server has it now.
+  boost::json::object get(const std::string& kind, const std::string& name);
+  // A program on a machine of the cluster ("node-1"): tools/kube-cluster's `stop` and `start`.
+  Outcome cluster(const std::vector<std::string>& words);
+
+  Outcome apply(const boost::json::object& object);
+  Outcome create_pod(const std::string& name, const PodOptions& options = {});
+  // Waits for the event itself, as `kubectl wait` does: "condition=Ready",
+  // "jsonpath={.status.phase}=Succeeded", "delete".
+  void wait_for(const std::string& object, const std::string& what);
+  // Until it is gone from the API server, which is after its node has cleaned up.
+  void delete_pod(const std::string& name);
+
+  [[nodiscard]] const std::string& name_space() const { return namespace_; }
+  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
+
+ private:
+  Outcome run(std::vector<std::string> command);
+
+  std::filesystem::path folder_;
+  std::string namespace_;
+  int serial_ = 0;
+};
+
+}  // namespace divvy::testing
