@@ -19,9 +19,9 @@ namespace {
 constexpr std::size_t kMaxFile = 4U << 20U;
 
 Result<std::string> read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
   std::string text(kMaxFile + 1, '\0');
   errno = 0;
+  std::ifstream file(path, std::ios::binary);
   if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (!file && !file.eof()) {
     const int number = errno;

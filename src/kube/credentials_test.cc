@@ -82,7 +82,7 @@ TEST_F(CredentialsTest, AMissingFileIsNamed) {
   const auto refused = load("https://h", "{token: t}");
   ASSERT_FALSE(refused.has_value());
   EXPECT_THAT(refused.error().message, HasSubstr("ca.crt"));
-  EXPECT_FALSE(load_kubeconfig(folder_ / "nothing").has_value());
+  EXPECT_EQ(load_kubeconfig(folder_ / "nothing").error().code, ErrorCode::kNotFound);
   EXPECT_FALSE(load_kubeconfig(folder_).has_value());
 }
 

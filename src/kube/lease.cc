@@ -114,18 +114,16 @@ Status LeaseCandidate::step() {
   return write(filled(*std::move(got), true));
 }
 
-void LeaseCandidate::release() {
+Status LeaseCandidate::release() {
   const bool led = is_leader();
   std::optional<json::object> lease = std::move(mine_);
   lose();
-  if (!led || !lease) return;
+  if (!led || !lease) return {};
   json::object& spec = spec_of(*lease);
   spec["holderIdentity"] = "";
   spec["leaseDurationSeconds"] = 1;
-  if (const auto written = api_.replace(path() + "/" + options_.name, *lease); !written) {
-    log_info("lease not given back; the next one waits for its end",
-             {{"lease", options_.name}, {"reason", written.error().message}});
-  }
+  DIVVY_RETURN_IF_ERROR(api_.replace(path() + "/" + options_.name, *lease));
+  return {};
 }
 
 LeaderElection::LeaderElection(ApiServer& api, Clock& clock, LeaseOptions options,
@@ -144,7 +142,10 @@ LeaderElection::~LeaderElection() {
   notifier_.request_stop();
   clock_.wake();
   notifier_.join();
-  candidate_.release();
+  if (const Status released = candidate_.release(); !released) {
+    log_info("lease not given back; the next one waits for its end",
+             {{"lease", candidate_.options().name}, {"reason", released.error().message}});
+  }
 }
 
 void LeaderElection::attempt(const std::stop_token& stop) {

@@ -38,8 +38,9 @@ class LeaseCandidate {
   // One attempt to get the lease or to renew it. A failure is an error for the log: leadership goes
   // with time, not with errors.
   [[nodiscard]] Status step();
-  // Gives it up so that the next one need not wait. What the leader did has ended before.
-  void release();
+  // Gives it up so that the next one need not wait. What the leader did has ended before. An error:
+  // the next one waits.
+  [[nodiscard]] Status release();
 
   [[nodiscard]] bool is_leader() const { return clock_.now() < leader_until(); }
   // TimePoint::min() where it never was.

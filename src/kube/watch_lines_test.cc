@@ -54,13 +54,12 @@ TEST_F(WatchLinesTest, StopsWhenNoMoreIsWanted) {
 
 TEST_F(WatchLinesTest, AnErrorOfTheServerHasItsCode) {
   const Status gone = read(
-      R"({"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version: 1 (9)"}
-})"
+      R"({"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old resource version"}})"
       "\n");
-ASSERT_FALSE(gone);
-EXPECT_EQ(gone.error().code, ErrorCode::kOutOfRange);
-EXPECT_THAT(gone.error().message, HasSubstr("too old resource version: 1 (9)"));
-EXPECT_EQ(read("{\"type\":\"ERROR\",\"object\":{}}\n").error().code, ErrorCode::kUnavailable);
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.error().code, ErrorCode::kOutOfRange);
+  EXPECT_THAT(gone.error().message, HasSubstr("too old resource version"));
+  EXPECT_EQ(read("{\"type\":\"ERROR\",\"object\":{}}\n").error().code, ErrorCode::kUnavailable);
 }
 
 TEST_F(WatchLinesTest, RefusesWhatIsNoEvent) {
