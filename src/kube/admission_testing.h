@@ -56,9 +56,9 @@ inline std::string from_base64(std::string_view text) {
 
 struct Answer {
   bool allowed = false;
-  std::string message;
-  boost::json::array patch;
-  boost::json::array warnings;
+  std::string message = {};
+  boost::json::array patch = {};
+  boost::json::array warnings = {};
 };
 
 inline Answer answer_of(const Result<std::string>& bytes) {

@@ -20,10 +20,9 @@ std::optional<std::string> whole_spoken(const PodView& pod, const DialectPolicy&
 }
 
 std::optional<std::string> replicas_spoken(const PodView& pod, const DialectPolicy& policy) {
-  if (policy.nvidia_gpus == NvidiaGpus::kLeave || ignores_webhooks(pod) || hami_spoken(pod)) {
-    return std::nullopt;
-  }
-  const bool all = policy.nvidia_gpus == NvidiaGpus::kReplicas;
+  if (policy.nvidia_gpus == NvidiaGpus::kLeave || ignores_webhooks(pod)) return std::nullopt;
+  // HAMi counts cards by the first name too, and does not know the second.
+  const bool all = policy.nvidia_gpus == NvidiaGpus::kReplicas && !hami_spoken(pod);
   return pod.first_resource(all ? std::span<const std::string_view>(kReplicas) : kSharedOnly);
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "kube/claim_request.h"
 #include "kube/json_patch.h"
 #include "kube/pod_patch.h"
 #include "kube/pod_request.h"
@@ -21,6 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (code || !document.is_object()) return 0;
   const boost::json::object& pod = document.get_object();
   (void)kube::annotated_request(pod);
+  (void)kube::read_claim_request(pod, {});
   for (const auto meaning : {kube::NvidiaGpus::kWhole, kube::NvidiaGpus::kReplicas}) {
     const kube::DialectPolicy policy{.nvidia_gpus = meaning, .replicas_per_gpu = 7};
     auto request = kube::read_pod_request(pod, policy);

@@ -187,6 +187,8 @@ TEST(PodRequest, RefusesTwoDialectsAtOnce) {
   EXPECT_THAT(message, StartsWith("spec.containers[0].resources.limits[\"nvidia.com/gpu\"]: "));
   EXPECT_THAT(message, HasSubstr("metadata.annotations[\"divvy.dev/gpu\"]"));
   EXPECT_THAT(message, HasSubstr("(divvy and nvidia)"));
+  EXPECT_THAT(refusal(pod_of({{"nvidia.com/gpumem", "1"}, {"nvidia.com/gpu.shared", "1"}})),
+              HasSubstr("(nvidia-replicas and hami)"));
 }
 
 TEST(PodRequest, IsNothingWhereNothingIsAsked) {
