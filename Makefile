@@ -3,7 +3,7 @@ SHELL := /bin/bash
 
 .DEFAULT_GOAL := help
 .PHONY: help packages build demo test check check-api soak format format-check tidy layering asan tsan fuzz \
-        bench dist install clean kube-up kube-down kube-demo
+        bench dist install clean kube-up kube-down kube-demo kube-test
 
 help: ## list these verbs
 	@printf 'Divvy: shares GPUs.\n\n'
@@ -81,6 +81,10 @@ kube-down: ## put that Kubernetes away
 kube-demo: packages ## see pods share simulated GPUs (KEEP=1 leaves the cluster for you to play with)
 	@tools/build dev programs
 	@KEEP=$(KEEP) tools/kube-demo build/dev
+
+kube-test: packages ## the tests that need a real Kubernetes (as root; needs Go)
+	@tools/build dev
+	@ctest --preset kube
 
 clean: ## remove build/ and dist/
 	@rm -rf build dist

@@ -4,7 +4,7 @@
 Puts sources that one compiler run can read together into batches of at most SIZE, files in FOLDER that include them,
 and says to CMake which they are. TARGETS has a line for each target: its name and its sources. Most of the time that a source takes goes into the headers, which a batch reads once. Sources may not be together
 when both have a private name (in an unnamed namespace, or static) in common, when one
-defines macros, or takes in a whole namespace. What is
+defines macros, or takes in a whole namespace or enumeration. What is
 read here is text in the project's format: a declaration at file or namespace scope begins in the first column."""
 import os
 import re
@@ -25,7 +25,7 @@ def private_names(text):
     """The names that a source keeps for itself, or None when it has to be compiled alone."""
     if re.search(r'^\s*#\s*(?:define|undef|pragma)\b', text, re.MULTILINE):
         return None
-    if re.search(r'^(?:int main|extern "C" int LLVMFuzzer|using namespace (?!std::\w+_literals))', text, re.MULTILINE):
+    if re.search(r'^(?:int main|extern "C" int LLVMFuzzer|using enum |using namespace (?!std::\w+_literals))', text, re.MULTILINE):
         return None
     names = set()
     unnamed = False

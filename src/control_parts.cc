@@ -2,13 +2,8 @@
 
 #include <unistd.h>
 
-#include <boost/json.hpp>
-
-#include "api/answers.h"
-#include "api/openapi.h"
-#include "api/request_target.h"
+#include "api/handlers.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "store/upkeep.h"
 
 namespace divvy {
@@ -18,8 +13,6 @@ namespace {
 bool is_own(const net::TcpAddress& address) {
   return address.host == "localhost" || address.host == "::1" || address.host.starts_with("127.");
 }
-
-constexpr std::string_view kOpenApi = "/v1/openapi.json";
 
 }  // namespace
 
@@ -45,28 +38,16 @@ Result<std::unique_ptr<ControlSide>> ControlSide::create(const agent::Agents& ag
   made->dispatcher_->on_events([bell = &made->bell_] { bell->ring(); });
   made->retention_ = std::make_unique<control::Retention>(*made->database_, agents, clock,
                                                           made->settings_.retention);
-  made->jobs_ = std::make_unique<api::JobRoutes>(api::JobRoutes::Parts{
+  made->api_ = std::make_unique<api::Api>(api::Parts{
       .dispatcher = *made->dispatcher_,
       .database = *made->database_,
       .people = *made->people_,
       .agents = agents,
       .clock = clock,
       .bell = made->bell_,
-      .kept_for = [retention = made->retention_.get()] { return retention->rules().keep; }});
-  made->machines_ = std::make_unique<api::MachineRoutes>(
-      api::MachineRoutes::Parts{.agents = agents,
-                                .dispatcher = *made->dispatcher_,
-                                .database = *made->database_,
-                                .people = *made->people_,
-                                .bell = made->bell_});
-  made->people_routes_ = std::make_unique<api::PeopleRoutes>(
-      api::PeopleRoutes::Parts{*made->database_, *made->people_, clock});
-  made->queues_ = std::make_unique<api::QueueRoutes>(
-      api::QueueRoutes::Parts{.dispatcher = *made->dispatcher_,
-                              .database = *made->database_,
-                              .people = *made->people_,
-                              .configured = [home = made.get()] { return home->configured(); }});
-  DIVVY_RETURN_IF_ERROR(made->queues_->apply());
+      .kept_for = [retention = made->retention_.get()] { return retention->rules().keep; },
+      .configured = [home = made.get()] { return home->configured(); }});
+  DIVVY_RETURN_IF_ERROR(api::apply_settings(made->api_->parts()));
   DIVVY_RETURN_IF_ERROR(made->serve_network());
   made->retention_->begin();
   return made;
@@ -89,7 +70,7 @@ Status ControlSide::change(const ControlSettings& settings) {
     settings_.queue = settings.queue;
   }
   retention_->set_rules(settings.retention);
-  return queues_->apply();
+  return api::apply_settings(api_->parts());
 }
 
 void ControlSide::renew_certificate() const {
@@ -129,26 +110,11 @@ Status ControlSide::serve_network() {
     return people_->account_of(request);
   };
   DIVVY_TRY(server, net::HttpServer::create(options, [this](const auto& sent, const auto& caller) {
-              return handle(sent, caller);
+              return api_->handle(sent, caller);
             }));
   network_ = std::move(server);
   log_info("API for the network", {{"port", network_->port()}, {"tls", tls}});
   return {};
-}
-
-net::HttpResponse ControlSide::handle(const net::HttpRequest& sent,
-                                      const net::Caller& caller) const {
-  const auto target = api::resolve_target(sent);
-  if (!target) return target.error();
-  const net::HttpRequest& request = *target;
-  if (request.path == kOpenApi) return api::answer(200, api::openapi_document());
-  if (api::JobRoutes::handles(request.path)) return jobs_->handle(request, caller);
-  if (api::PeopleRoutes::handles(request.path)) return people_routes_->handle(request, caller);
-  if (api::QueueRoutes::handles(request.path)) return queues_->handle(request, caller);
-  if (api::MachineRoutes::handles(request.path)) return machines_->handle(request, caller);
-  return api::problem(api::problem_document(
-      404, "not found",
-      fmt::format("there is no {} here", escape_for_terminal(request.path.substr(0, 100)))));
 }
 
 }  // namespace divvy

@@ -9,12 +9,9 @@
 #include <string>
 
 #include "agent/agents.h"
+#include "api/api.h"
 #include "api/event_bell.h"
-#include "api/job_routes.h"
-#include "api/machine_routes.h"
 #include "api/people.h"
-#include "api/people_routes.h"
-#include "api/queue_routes.h"
 #include "base/clock.h"
 #include "base/result.h"
 #include "control/dispatcher.h"
@@ -52,7 +49,9 @@ class ControlSide {
   [[nodiscard]] control::Dispatcher& dispatcher() { return *dispatcher_; }
   // From any thread.
   [[nodiscard]] net::HttpResponse handle(const net::HttpRequest& request,
-                                         const net::Caller& caller) const;
+                                         const net::Caller& caller) const {
+    return api_->handle(request, caller);
+  }
   // The rules of a configuration that was read again.
   [[nodiscard]] Status change(const ControlSettings& settings);
   // The files of the certificate are read again; the old one stays where the new one is no good.
@@ -76,10 +75,7 @@ class ControlSide {
   api::EventBell bell_;
   std::unique_ptr<control::Dispatcher> dispatcher_;
   std::unique_ptr<control::Retention> retention_;
-  std::unique_ptr<api::JobRoutes> jobs_;
-  std::unique_ptr<api::MachineRoutes> machines_;
-  std::unique_ptr<api::PeopleRoutes> people_routes_;
-  std::unique_ptr<api::QueueRoutes> queues_;
+  std::unique_ptr<api::Api> api_;
   std::unique_ptr<net::HttpServer> network_;  // last: it calls all of the above
 };
 

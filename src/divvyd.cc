@@ -18,8 +18,7 @@
 #include "daemon_loop.h"
 #include "daemon_options.h"
 #include "daemon_settings.h"
-#include "kube_control_parts.h"
-#include "kube_node_parts.h"
+#include "kube_engines.h"
 #include "machine_parts.h"
 #include "net/http.h"
 #include "net/local_paths.h"
@@ -52,14 +51,6 @@ net::HttpServerOptions socket_options(const config::DaemonConfig& config) {
   options.mode = config.socket.group.empty() ? config.socket.mode : 0600;
   return options;
 }
-
-struct Started {
-  config::LiveConfig& settings;
-  sys::Background& background;
-  const sys::Supervisor& supervisor;
-  const sigset_t& signals;
-  std::vector<std::string> arguments;  // of this process
-};
 
 // `divvyd --agent`: the machine alone, for a control side in another process.
 Status serve_agent(const Started& started) {
@@ -141,50 +132,6 @@ Status serve_with_separate_agent(const Started& started) {
   const Status served = serve_control(started, agents, clock, nullptr);
   end_agent(config.folders.run);
   return served;
-}
-
-// `divvyd --engine kubernetes-node`: the machine, for the controller of a cluster.
-Status serve_kubernetes_node(const Started& started, const KubeOptions& options) {
-  const config::DaemonConfig& config = started.settings.now();
-  SystemClock clock;
-  DIVVY_TRY(machine, MachineSide::create(config, clock));
-  DIVVY_TRY(node, KubeNodeSide::create(options, config, *machine, clock));
-  DIVVY_TRY(metrics_options, metrics_options_of(config));
-  api::MetricsSources sources = machine->metrics();
-  sources.pods = [&node] { return node->pods(); };
-  const api::MetricsRoutes metrics(std::move(sources), metrics_options);
-  const auto metrics_server = api::serve_metrics(metrics, metrics_options);
-  log_info("node agent is ready", {{"version", DIVVY_VERSION},
-                                   {"node", options.node_name},
-                                   {"gpus", machine->node().gpus().size()},
-                                   {"simulated", machine->node().simulated()}});
-  started.background.tell({}, 0);
-  const int signal = run_daemon_loop(
-      started.signals, started.supervisor, started.settings,
-      {.status = [&machine] { return fmt::format("{} tenants.", machine->tenants()); },
-       .reload = [] {},
-       .upkeep = [] {}});
-  log_info("node agent ends", {{"signal", signal}});
-  return {};
-}
-
-// `divvyd --engine kubernetes`: the controller of a cluster, which needs no GPU.
-Status serve_cluster(const Started& started, const KubeOptions& options) {
-  SystemClock clock;
-  DIVVY_TRY(cluster, ClusterSide::create(options, started.settings.now(), clock));
-  started.settings.on_change([&cluster](const config::DaemonConfig& now) {
-    configure_log(now.log.level, now.log.json ? LogFormat::kJson : LogFormat::kText);
-    const Status changed = cluster->change(now);
-    if (!changed) log_error("queue keeps its rules", {{"reason", changed.error().message}});
-  });
-  log_info("controller is ready", {{"version", DIVVY_VERSION}, {"namespace", options.space}});
-  started.background.tell({}, 0);
-  const int signal = run_daemon_loop(started.signals, started.supervisor, started.settings,
-                                     {.status = [&cluster] { return cluster->status(); },
-                                      .reload = [&cluster] { cluster->renew_certificate(); },
-                                      .upkeep = [] {}});
-  log_info("controller ends", {{"signal", signal}});
-  return {};
 }
 
 int run_daemon(DaemonOptions options) {

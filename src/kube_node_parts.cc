@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "daemon_settings.h"
 #include "kube/credentials.h"
+#include "kube_engines.h"
 #include "net/http.h"
 #include "sys/daemon.h"
 
@@ -46,6 +47,8 @@ std::string instance_name() {
 
 }  // namespace
 
+// Meanwhile a child process says to whoever asks at the address for metrics that all is well, so
+// that Kubernetes ends the old one.
 void await_turn(const config::DaemonConfig& config) {
   const auto is_free = [&config] {
     const auto run = sys::lock_run_folder(config.folders.run);

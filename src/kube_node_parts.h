@@ -21,11 +21,6 @@
 
 namespace divvy {
 
-// Until no other daemon has the folders: during an upgrade the agent before this one still works.
-// Meanwhile a child process says to whoever asks at the address for metrics that all is well, so
-// that Kubernetes ends the old one. Before any thread exists.
-void await_turn(const config::DaemonConfig& config);
-
 class KubeNodeSide {
  public:
   // The API server need not answer yet. `machine` and `clock` outlive it.

@@ -5,7 +5,6 @@
 #include "daemon_settings.h"
 #include "driver.h"
 #include "nvml/inventory.h"
-#include "share/mps_mode.h"
 #include "sys/privileges.h"
 #include "sys/process.h"
 
@@ -58,20 +57,20 @@ Status MachineSide::start(const config::DaemonConfig& config) {
                                              .clock = clock_,
                                              .run_folder = config.folders.run,
                                              .ledger = *ledger_,
-                                             .prepare_mps = share::prepare_mps(*mps_),
-                                             .leave_mps = share::leave_mps(*mps_),
+                                             .mps = mps_.get(),
                                              .containers = containers_.get(),
                                              .environment = simulation_environment()}));
   tenants_ = std::move(tenants);
   mps_->stop_unused();
-  DIVVY_TRY(care, agent::GpuCare::create({.settings = health_settings_of(config),
+  DIVVY_TRY(health,
+            agent::HealthService::create({.settings = health_settings_of(config),
                                           .tenants = *tenants_,
                                           .clock = clock_,
                                           .cordons = ledger_->cordons(),
                                           .keep_cordon = [this](const auto& gpu, auto cordon) {
                                             return ledger_->set_cordon(gpu, std::move(cordon));
                                           }}));
-  care_ = std::move(care);
+  health_ = std::move(health);
   run::MachineRuntime::Options members;
   members.members = config.folders.state / "members";
   members.podman = podman_settings_of(config);
@@ -79,7 +78,7 @@ Status MachineSide::start(const config::DaemonConfig& config) {
   runtime_ = std::move(runtime);
   DIVVY_TRY(local, agent::LocalAgent::create({.tenants = *tenants_,
                                               .runtime = *runtime_,
-                                              .care = care_.get(),
+                                              .health = health_.get(),
                                               .shim = installation() / "lib/divvy/libdivvy.so",
                                               .environment = driver_environment(),
                                               .podman = podman_settings_of(config),
@@ -92,10 +91,10 @@ Status MachineSide::start(const config::DaemonConfig& config) {
 api::MetricsSources MachineSide::metrics() const {
   return {.tenants = *tenants_,
           .arbiter = *arbiter_,
-          .samples = care_->samples(),
+          .samples = health_->samples(),
           .clock = clock_,
           .version = DIVVY_VERSION,
-          .health = [this] { return care_->all(); },
+          .health = [this] { return health_->all(); },
           .ledger_writes = [this] { return ledger_->writes(); },
           .ledger_writable =
               [this] {

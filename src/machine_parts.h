@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 
-#include "agent/gpu_care.h"
+#include "agent/health_service.h"
 #include "agent/local_agent.h"
 #include "agent/tenants.h"
 #include "api/metrics.h"
@@ -52,7 +52,7 @@ class MachineSide {
   std::unique_ptr<share::Mps> mps_;
   std::unique_ptr<inject::ContainerDevices> containers_;
   std::unique_ptr<agent::Tenants> tenants_;
-  std::unique_ptr<agent::GpuCare> care_;
+  std::unique_ptr<agent::HealthService> health_;
   std::unique_ptr<run::MachineRuntime> runtime_;
   std::unique_ptr<agent::LocalAgent> agent_;
 };

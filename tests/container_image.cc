@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <boost/json.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -83,6 +84,11 @@ std::string podman_line(const fs::path& folder) {
       "{0}/storage --runroot {0}/runroot --tmpdir {0}/podman --storage-driver vfs --runtime runc "
       "--cgroup-manager cgroupfs --events-backend none",
       folder.string());
+}
+
+bool is_mps_client(const std::string& gpuload_info) {
+  const boost::json::value report = boost::json::parse(gpuload_info);
+  return report.at("attributes").at("mps").to_number<int>() == 1;
 }
 
 }  // namespace divvy::testing

@@ -20,4 +20,7 @@ void make_container_image(const std::filesystem::path& image,
 // test's. Needs `unshare -m`.
 [[nodiscard]] std::string podman_line(const std::filesystem::path& folder);
 
+// Whether the process that printed this, `gpuload info`, runs its kernels through MPS.
+[[nodiscard]] bool is_mps_client(const std::string& gpuload_info);
+
 }  // namespace divvy::testing

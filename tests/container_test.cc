@@ -113,7 +113,7 @@ TEST_F(HeldSlices, KeepOtherUsersOfTheMachineOut) {
   EXPECT_EQ(info.st_mode & 0777U, 0700U);
 }
 
-TEST_F(HeldSlices, OfAnotherUserGoByTheNumberOfTheUser) {
+TEST_F(HeldSlices, OfAnotherUserAreAccessibleByUidOnly) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to become somebody else";
   fs::permissions(folder(), fs::perms(0711));
   const auto as_user = [](uid_t user, const std::function<bool()>& does) {
@@ -137,7 +137,7 @@ TEST_F(HeldSlices, OfAnotherUserGoByTheNumberOfTheUser) {
   EXPECT_TRUE(as_user(65533, [&] { return ask("DELETE", "/v1/slices/web").status == 403; }));
 }
 
-TEST_F(HeldSlices, LeaveNothingBehindWhenDivvyIsToGo) {
+TEST_F(HeldSlices, CdiCleanRemovesTheirFiles) {
   create(R"({"name":"web","gpu":"0.3"})");
   std::ofstream(folder() / "run/cdi/nvidia.yaml") << "kind: nvidia.com/gpu\n";
   EXPECT_EQ(divvy({"cdi", "clean"}).status, 1) << "the daemon still runs";
@@ -156,7 +156,6 @@ TEST_F(HeldSlices, AreNotTenantsWithAProcess) {
   EXPECT_EQ(held(), 0U);
   EXPECT_EQ(ask("DELETE", "/v1/slices/job").status, 404);
   EXPECT_EQ(ask("POST", "/v1/slices", R"({"gpu":"0.3"})").status, 400);
-  EXPECT_EQ(ask("POST", "/v1/slices", R"({"gpu":"0.3","name":"x","mode":"mps"})").status, 501);
   EXPECT_EQ(ask("PUT", "/v1/slices/job").status, 405);
 }
 
@@ -273,6 +272,33 @@ TEST_F(Containers, ShareASliceAmongAllTheirProcesses) {
   first.signal(SIGTERM);
   (void)first.finish();
   EXPECT_TRUE(eventually([this] { return used() == 0; }));
+}
+
+TEST_F(Containers, InModeMpsRunAtTheSameTimeEachOnItsPartOfTheGpu) {
+  stop_daemon(SIGTERM);
+  environment_[0] = "PATH=" DIVVY_MPS_FOLDER ":/usr/bin:/bin";
+  start_daemon();
+  create(R"({"name":"web","gpu":"0.3","memory":"4GiB","mode":"mps","devices":["0"]})");
+  create(R"({"name":"train","gpu":"0.7","memory":"4GiB","mode":"mps","devices":["0"]})");
+  // Another user than the daemon's own.
+  const auto spin = [this](const std::string& slice) {
+    return start(run({"--device", "divvy.dev/slice=" + slice, "--user", "1000", "--name", slice},
+                     {"gpuload", "spin", "--us", "5000", "--seconds", "600"}),
+                 slice);
+  };
+  const Program web = spin("web");
+  const Program train = spin("train");
+  const auto share = [this](const std::string& slice) -> std::int64_t {
+    const json::object tenant = ask("GET", "/v1/tenants/" + slice).body;
+    const json::value& used = tenant.at("slices").at(0).at("usedShareThousandths");
+    return used.is_null() ? 0 : used.to_number<std::int64_t>();
+  };
+  // Neither could have more than its part alone: together near the whole means at the same time.
+  EXPECT_TRUE(eventually([&] {
+    const std::int64_t small = share("web");
+    const std::int64_t large = share("train");
+    return small >= 250 && small <= 350 && large >= 600 && large <= 750;
+  }));
 }
 
 TEST_F(Containers, GetWholeGpus) {

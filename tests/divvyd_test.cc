@@ -238,7 +238,7 @@ TEST_F(Divvyd, ReplacesAKeeperThatWasKilled) {
   grant(R"({"gpu":"0.5"})");
 }
 
-TEST_F(Divvyd, GarbageOnATenantsSocketHarmsNobody) {
+TEST_F(Divvyd, SurvivesMalformedMessagesOnATenantsSocket) {
   const json::object victim = grant(R"({"gpu":"0.3"})");
   FakeProcess good(socket_of(victim));
   ASSERT_TRUE(good.join());

@@ -150,7 +150,7 @@ TEST_F(HealthMachine, EveryFaultHasItsState) {
   grant(R"({"gpu":"0.5","devices":["0"]})");
 }
 
-TEST_F(HealthMachine, AGpuThatIsStuckHoldsNobody) {
+TEST_F(HealthMachine, AHangingGpuBlocksNobody) {
   settings_.emplace_back("answer_time=1s");
   start_watching();
   // With a context, so that the daemon asks the driver about it every second.

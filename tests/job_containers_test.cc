@@ -102,6 +102,21 @@ TEST_F(JobContainers, SeeTheirSliceAndNoMore) {
   EXPECT_GE(bytes, std::uint64_t{3} << 30);
 }
 
+TEST_F(JobContainers, InModeMpsAreClientsOfTheDaemonOfTheirGpu) {
+  stop_daemon(SIGTERM);
+  environment_[0] = "PATH=" DIVVY_MPS_FOLDER ":/usr/bin:/bin";
+  start_contained();
+  json::object spec = contained("exec gpuload info");
+  spec["mode"] = "mps";
+  const auto id = submit(spec);
+  ASSERT_TRUE(becomes(id, "succeeded")) << logs(id);
+  EXPECT_TRUE(is_mps_client(logs(id))) << logs(id);
+  spec["mode"] = "timeslice";
+  const auto turns = submit(spec);
+  ASSERT_TRUE(becomes(turns, "succeeded")) << logs(turns);
+  EXPECT_FALSE(is_mps_client(logs(turns))) << logs(turns);
+}
+
 TEST_F(JobContainers, RunOnWhenTheDaemonIsKilledAndAreFoundAgain) {
   const auto id = submit(contained(
       "echo x >> /data/begun; while [ ! -e /data/go ]; do busybox sleep 0.1; done; exit 9"));

@@ -382,7 +382,7 @@ TEST_F(RunsAsJobs, AreThereAfterTheDaemonWasKilled) {
   EXPECT_TRUE(becomes(stays, "succeeded"));
 }
 
-TEST_F(JobFeatures, AMemberHoldsNothingOfTheDaemons) {
+TEST_F(JobFeatures, AMemberInheritsNoDescriptorOfTheDaemon) {
   // Whoever watches has a connection that is open while the member is started.
   Program watcher = start_divvy({"list", "--watch"}, "watch");
   const auto first = submit(gated("first", 1));

@@ -123,7 +123,7 @@ class DoomedDaemon {
   std::set<std::string> acknowledged_;
 };
 
-TEST_F(LedgerMachine, KilledInTheMiddleOfEveryWriteLosesNoSliceAndDoublesNone) {
+TEST_F(LedgerMachine, KilledDuringEveryWriteLosesNoSliceAndDuplicatesNone) {
   const auto plain = environment_;
   bool clean = false;
   int operation = 0;

@@ -76,6 +76,11 @@ class MpsRun : public Machine {
     return share.to_number<std::int64_t>();
   }
 
+  std::string cdi_file(const std::string& slice) {
+    std::ifstream file(folder() / "run/cdi" / ("divvy.dev-slice_" + slice + ".json"));
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
   std::vector<Program> loads_;
 };
 
@@ -176,6 +181,56 @@ TEST_F(MpsRun, AJobRunsInTheModeThatWasAskedForOrThatTheMachineIsSetTo) {
   EXPECT_TRUE(has(pipe_of({}), (folder() / "run/mps").string()));
   EXPECT_EQ(pipe_of({"--mode", "timeslice"}), "in turns\n");
   EXPECT_NE(divvy({"submit", "--gpu", "2", "--mode", "mps", "--", "true"}).status, 0);
+}
+
+TEST_F(MpsRun, AHeldSliceTellsContainersOfTheDaemonAndOfTheirPartOfTheThreads) {
+  start_daemon();
+  const Outcome made =
+      divvy({"slice", "create", "web", "--mode", "mps", "--gpu", "0.3", "--device", "0"});
+  ASSERT_EQ(made.status, 0) << made.err;
+  const std::vector<pid_t> daemons = control_daemons();
+  ASSERT_EQ(daemons.size(), 1U);
+  EXPECT_EQ(ask("GET", "/v1/tenants/web").body.at("mode").as_string(), "mps");
+  const std::string device = cdi_file("web");
+  EXPECT_TRUE(has(device, "CUDA_MPS_PIPE_DIRECTORY=/run/divvy/mps\"")) << device;
+  EXPECT_TRUE(has(device, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=30\"")) << device;
+  EXPECT_TRUE(has(device, "\"hostPath\": \"" + (folder() / "run/mps").string())) << device;
+
+  // A container that starts later has the share of then.
+  EXPECT_EQ(divvy({"set", "web", "--gpu", "0.5"}).status, 0);
+  EXPECT_TRUE(has(cdi_file("web"), "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50\""));
+  stop_daemon(SIGKILL);
+  fs::remove(folder() / "run/cdi/divvy.dev-slice_web.json");
+  start_daemon();
+  EXPECT_TRUE(has(cdi_file("web"), "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50\""));
+  EXPECT_EQ(control_daemons(), daemons);
+  EXPECT_EQ(divvy({"slice", "delete", "web"}).status, 0);
+  EXPECT_TRUE(eventually([&] { return control_daemons().empty(); }));
+}
+
+TEST_F(MpsRun, AHeldSliceIsInTheModeThatTheMachineIsSetTo) {
+  std::ofstream(folder() / "divvyd.yaml") << "sharing:\n  mode: mps\n";
+  start_daemon({"--config", (folder() / "divvyd.yaml").string()});
+  ASSERT_EQ(divvy({"slice", "create", "web", "--gpu", "0.3"}).status, 0);
+  EXPECT_TRUE(has(cdi_file("web"), "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=30\""));
+  ASSERT_EQ(divvy({"slice", "create", "turns", "--gpu", "0.3", "--mode", "timeslice"}).status, 0);
+  EXPECT_FALSE(has(cdi_file("turns"), "CUDA_MPS"));
+  // A program can reach only one MPS daemon.
+  ASSERT_EQ(divvy({"slice", "delete", "web"}).status, 0);
+  ASSERT_EQ(divvy({"slice", "delete", "turns"}).status, 0);
+  const Outcome two = divvy({"slice", "create", "two", "--gpu", "2", "--mode", "mps"});
+  EXPECT_EQ(two.status, 1);
+  EXPECT_TRUE(has(two.err, "mode mps takes one GPU")) << two.err;
+}
+
+TEST_F(MpsRun, AJobIsRefusedAtSubmitWhereMpsIsNotInstalled) {
+  environment_[0] = "PATH=/usr/bin:/bin";
+  start_daemon();
+  const Outcome refused = divvy({"submit", "--gpu", "0.5", "--mode", "mps", "--", "/bin/true"});
+  EXPECT_NE(refused.status, 0);
+  EXPECT_TRUE(has(refused.err, "needs nvidia-cuda-mps-control")) << refused.err;
+  EXPECT_TRUE(has(refused.err, "--mode timeslice")) << refused.err;
+  EXPECT_EQ(ask("GET", "/v1/jobs").body.at("items").as_array().size(), 0U);
 }
 
 TEST_F(MpsRun, SaysThatMpsIsNotInstalledAndKeepsNothing) {

@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "api/routes.h"
 #include "job_machine.h"
 #include "net/http.h"
 #include "net/tls_testing.h"
@@ -112,7 +113,7 @@ TEST_F(PeopleSystem, ARefusedTokenIsLoggedWithTheAddressAndWithoutTheToken) {
   EXPECT_FALSE(has(daemon_log(), "divvy_guess"));
 }
 
-TEST_F(PeopleSystem, NobodySpeaksWithTheDaemonInTheClear) {
+TEST_F(PeopleSystem, TheNetworkApiRefusesPlaintext) {
   const auto plain = net::http_request(
       net::TcpAddress{"127.0.0.1", port_},
       {.method = "GET", .path = "/v1/whoami", .query = {}, .body = {}}, std::chrono::seconds(20));
@@ -176,6 +177,43 @@ TEST_F(PeopleSystem, AJobIsItsOwnersAndTheAdmins) {
   EXPECT_TRUE(has(call(eve, "GET", path).body, "hers"));
   EXPECT_EQ(status(eve, "DELETE", path), 200);
   EXPECT_TRUE(becomes(id, "cancelled"));
+}
+
+TEST_F(PeopleSystem, EveryRouteAsksForThePermissionOfItsRow) {
+  add_person("ada");
+  ASSERT_EQ(divvy({"user", "add", "bob"}).status, 0);
+  ASSERT_EQ(divvy({"user", "add", "eve", "--role", "admin"}).status, 0);
+  const std::string ada = token_for("ada");
+  const std::string bob = token_for("bob");
+  const std::string eve = token_for("eve");
+  using api::Permission;
+  // Whether it was refused for who is asking; the rest of the request is nonsense.
+  const auto refused = [](int status) { return status == 401 || status == 403; };
+  for (const api::Route& route : api::routes()) {
+    const auto id =
+        submit_as(ada, {{"gpu", 0.1}, {"working_directory", "/"}, {"command", {"true"}}});
+    const bool of_job = std::holds_alternative<api::JobHandler>(route.handler);
+    std::string path(route.path);
+    if (const std::size_t open = path.find('{'); open != std::string::npos) {
+      path.replace(open, path.find('}') - open + 1, of_job ? std::to_string(id) : "nobody");
+    }
+    const std::string method(route.method);
+    const Permission needed = route.needs.permission;
+    EXPECT_EQ(status("", method, path), needed == Permission::kAnyone ? 200 : 401) << route.id;
+    // Of those who may, an answer without an end would be waited for.
+    const bool endless = route.described.answer == "text/event-stream";
+    const auto expect = [&](const std::string& who, bool allowed) {
+      if (allowed && endless) return;
+      EXPECT_EQ(refused(status(who, method, path)), !allowed) << route.id;
+    };
+    const bool known = needed == Permission::kAnyone || needed == Permission::kKnown ||
+                       needed == Permission::kOwn || needed == Permission::kSeeJob;
+    const bool owner = needed == Permission::kLookInsideJob || needed == Permission::kChangeJob;
+    expect(bob, known);
+    expect(ada, known || owner || needed == Permission::kMachineUser);
+    expect(eve, needed != Permission::kDaemonUser);
+  }
+  EXPECT_EQ(call(bob, "POST", "/v1/jobs/prune", R"({"everybody": true})").status, 403);
 }
 
 TEST_F(PeopleSystem, SecretsAreInNoLogAndInNoFile) {

@@ -186,6 +186,15 @@ TEST_F(UserContainers, SeeTheirSliceAndNoMore) {
   EXPECT_GE(bytes, std::uint64_t{3} << 30);
 }
 
+TEST_F(UserContainers, InModeMpsAreClientsOfTheDaemonOfTheirGpu) {
+  stop_daemon(SIGTERM);
+  environment_[0] = "PATH=" DIVVY_MPS_FOLDER ":/usr/bin:/bin";
+  start_daemon_of_root();
+  const auto id = number_of(submit_as(kAda, {"--mode", "mps"}, "exec gpuload info"));
+  ASSERT_TRUE(becomes(id, "succeeded")) << logs(id);
+  EXPECT_TRUE(is_mps_client(logs(id))) << logs(id);
+}
+
 TEST_F(UserContainers, AreRefusedAtOnceWithTheRemedyWhereTheyCannotRun) {
   const Outcome refused = submit_as(kEve, {}, "true");
   EXPECT_NE(refused.status, 0);

@@ -83,7 +83,7 @@ class Users : public JobMachine {
   }
 };
 
-TEST_F(Users, BelieveNoDaemonInAFolderThatAnotherUserMadeFirst) {
+TEST_F(Users, RefuseADaemonInAnotherUsersFolder) {
   const UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const fs::path shared = folder() / "tmp";
   fs::create_directory(shared);
@@ -219,7 +219,7 @@ TEST_F(Users, WhoHaveTheNameOfAJobInAnOldLedgerAreRenamed) {
   EXPECT_EQ(running_job(kAda, "exec sleep 1000"), 2U) << "job 2 has its name to itself";
 }
 
-TEST_F(Users, WhoHoldConnectionsOpenKeepNobodyOut) {
+TEST_F(Users, OneUsersIdleConnectionsDoNotBlockOthers) {
   start_with_people();
   std::vector<UniqueFd> held;
   int ready[2];

@@ -132,7 +132,7 @@ void LocalAgent::tell(News news) {
 void LocalAgent::watch() {
   while (!stopping_) {
     const auto event =
-        parts_.care != nullptr ? parts_.care->events().when_after(events_told_) : nullptr;
+        parts_.health != nullptr ? parts_.health->events().when_after(events_told_) : nullptr;
     pollfd waits[] = {{bell_.get(), POLLIN, 0},
                       {parts_.runtime.watch_fd(), POLLIN, 0},
                       {event ? event->get() : -1, POLLIN, 0}};
@@ -149,8 +149,8 @@ void LocalAgent::watch() {
 }
 
 void LocalAgent::tell_events() {
-  if (parts_.care == nullptr) return;
-  for (const health::Event& event : parts_.care->events().since(events_told_)) {
+  if (parts_.health == nullptr) return;
+  for (const health::Event& event : parts_.health->events().since(events_told_)) {
     events_told_ = event.number;
     tell(event_of(event));
   }
@@ -302,6 +302,7 @@ Result<Done> LocalAgent::carry_out(const ForgetOrder& order) {
 
 Result<Done> LocalAgent::carry_out(const CheckOrder& order) {
   DIVVY_TRY(user, find_member_user(order.user));
+  DIVVY_RETURN_IF_ERROR(parts_.tenants.check_mode(order.mode));
   if (!order.container) return Done{};
   return done(run::check_container(user, *order.container, parts_.podman,
                                    {::geteuid(), parts_.keeps_privileges}));
@@ -349,7 +350,7 @@ Result<OutputSizes> LocalAgent::carry_out(const OutputSizesOrder& /*order*/) {
 // --- For people ---
 
 Status LocalAgent::check_watched() const {
-  if (parts_.care != nullptr) return {};
+  if (parts_.health != nullptr) return {};
   return err(ErrorCode::kUnsupported, "the health of the GPUs is not watched here");
 }
 
@@ -381,12 +382,12 @@ json::array tenant_documents(const Tenants& tenants, bool held_only) {
   return items;
 }
 
-json::object health_documents(const Tenants& tenants, const GpuCare& care) {
-  const health::SamplerReport sampler = care.sampler();
-  const auto samples = care.samples().all();
+json::object health_documents(const Tenants& tenants, const HealthService& service) {
+  const health::SamplerReport sampler = service.sampler();
+  const auto samples = service.samples().all();
   const ledger::Slices slices = tenants.slices();
   json::array items;
-  for (const health::GpuHealth& health : care.all()) {
+  for (const health::GpuHealth& health : service.all()) {
     const ledger::SharedGpu* gpu = slices.find(health.uuid);
     if (gpu == nullptr) continue;
     const auto sample = std::ranges::find(samples, health.uuid, &health::GpuSample::uuid);
@@ -431,7 +432,7 @@ Result<Document> LocalAgent::carry_out(const ViewOrder& order) {
       return Document{json::serialize(tenant_documents(parts_.tenants, true))};
     case View::kGpus:
       DIVVY_RETURN_IF_ERROR(check_watched());
-      return Document{json::serialize(health_documents(parts_.tenants, *parts_.care))};
+      return Document{json::serialize(health_documents(parts_.tenants, *parts_.health))};
     case View::kTenant:
     case View::kGrant:
     case View::kSlice:
@@ -478,10 +479,10 @@ Result<Done> LocalAgent::carry_out(const GiveBackOrder& order) {
 Result<Done> LocalAgent::carry_out(const CordonOrder& order) {
   DIVVY_RETURN_IF_ERROR(check_watched());
   DIVVY_TRY(uuid, parts_.tenants.slices().find_by_text(order.gpu));
-  if (!order.cordoned) return done(parts_.care->uncordon(uuid));
+  if (!order.cordoned) return done(parts_.health->uncordon(uuid));
   std::optional<Duration> end_after;
   if (order.end_after_seconds) end_after = std::chrono::seconds(*order.end_after_seconds);
-  return done(parts_.care->cordon(uuid, order.reason, order.drain, end_after));
+  return done(parts_.health->cordon(uuid, order.reason, order.drain, end_after));
 }
 
 Result<UniqueFd> LocalAgent::open_stream(const StreamOrder& order) { return streams_.open(order); }

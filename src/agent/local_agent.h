@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "agent/agent.h"
-#include "agent/gpu_care.h"
+#include "agent/health_service.h"
 #include "agent/streams.h"
 #include "agent/tenants.h"
 #include "agent/workers.h"
@@ -27,7 +27,7 @@ class LocalAgent final : public Agent {
   struct Parts {
     Tenants& tenants;
     run::MachineRuntime& runtime;
-    GpuCare* care = nullptr;          // null: nobody watches the health of its GPUs
+    HealthService* health = nullptr;  // null: nobody watches the health of its GPUs
     std::filesystem::path shim = {};  // libdivvy.so, preloaded into processes
     // What members need besides: where the simulated driver is, with simulated GPUs.
     Environment environment = {};

@@ -65,7 +65,7 @@ bool MemberPump::has_outputs() const {
 }
 
 bool MemberPump::step() {
-  if (last_.empty() && parts_.door == nullptr && !has_outputs()) {
+  if (last_.empty() && parts_.client == nullptr && !has_outputs()) {
     last_ = sys::to_bytes(sys::EndFrame{});
   }
   if (!last_.empty() && !has_outputs()) {
@@ -77,7 +77,7 @@ bool MemberPump::step() {
   if (!out_.empty()) events = static_cast<short>(events | POLLOUT);
   std::vector<pollfd> waits{
       {parts_.peer, events, 0},
-      {parts_.door != nullptr && last_.empty() ? parts_.door->fd() : -1, POLLIN, 0},
+      {parts_.client != nullptr && last_.empty() ? parts_.client->fd() : -1, POLLIN, 0},
       {input_.empty() ? -1 : parts_.input.get(), POLLOUT, 0}};
   for (const Output& output : parts_.outputs)
     waits.push_back({room ? output.fd.get() : -1, POLLIN, 0});
@@ -135,11 +135,11 @@ bool MemberPump::handle(const sys::Frame& frame) {
     size.ws_col = window->columns;
     if (parts_.input) (void)::ioctl(parts_.input.get(), TIOCSWINSZ, &size);
   } else if (const auto* const signal = std::get_if<sys::SignalFrame>(&frame)) {
-    if (parts_.door == nullptr || !last_.empty() || signal->signal <= 0 ||
+    if (parts_.client == nullptr || !last_.empty() || signal->signal <= 0 ||
         signal->signal > SIGRTMAX) {
       return true;
     }
-    (void)parts_.door->signal(signal->signal);
+    (void)parts_.client->signal(signal->signal);
     // It may have heard of the end while it waited for an answer.
     look_at_end();
   }
@@ -176,8 +176,8 @@ void MemberPump::end_input() {
       return;
     case Input::kAttached:
       parts_.input.reset();
-      if (parts_.door != nullptr && last_.empty()) {
-        (void)parts_.door->close_input();
+      if (parts_.client != nullptr && last_.empty()) {
+        (void)parts_.client->close_input();
         look_at_end();
       }
       return;
@@ -199,7 +199,7 @@ void MemberPump::read_output(Output& output) {
 
 void MemberPump::look_at_end() {
   if (!last_.empty()) return;
-  const auto end = parts_.door->ended(std::chrono::milliseconds(0));
+  const auto end = parts_.client->ended(std::chrono::milliseconds(0));
   if (!end) {
     last_ = sys::to_bytes(sys::RefusedFrame{end.error()});
   } else if (*end) {

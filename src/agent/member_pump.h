@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/unique_fd.h"
-#include "run/door_client.h"
+#include "run/shepherd_client.h"
 #include "sys/frames.h"
 
 namespace divvy::agent {
@@ -25,9 +25,9 @@ class MemberPump {
     kUnclosed,  // a terminal, whose end is typed
   };
   struct Parts {
-    int peer = -1;                   // stays the caller's
-    run::DoorVisit* door = nullptr;  // whose end is the end; null: that of the output is
-    UniqueFd input = {};             // does not block; none: it takes none
+    int peer = -1;                          // stays the caller's
+    run::ShepherdClient* client = nullptr;  // whose end is the end; null: that of the output is
+    UniqueFd input = {};                    // does not block; none: it takes none
     Input input_end = Input::kClosed;
     std::vector<Output> outputs = {};
     // What is written after the end is told too, until nobody can write any more; otherwise what is

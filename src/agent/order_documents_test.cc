@@ -52,7 +52,7 @@ std::vector<Message> one_of_each() {
   start.task = model::ArrayTask{model::JobId(6), 3, 2};
   start.hosts = {"a", "b"};
   start.slice = {{{"X", "y"}}, {"divvy.dev/slice=a"}, model::TenantId(9)};
-  CheckOrder check{{"ada", std::nullopt, false}, std::nullopt};
+  CheckOrder check{{"ada", std::nullopt, false}, std::nullopt, model::GpuMode::kMps};
   CheckOrder container = check;
   container.container.emplace();
   container.container->image = "pytorch";

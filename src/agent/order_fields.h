@@ -146,6 +146,7 @@ template <typename V, Is<CheckOrder> S>
 void describe(V& v, S& s) {
   v("user", s.user);
   v("container", s.container);
+  v("mode", s.mode);
 }
 template <typename V, Is<MachineGpu> S>
 void describe(V& v, S& s) {

@@ -158,12 +158,13 @@ struct ForgetOrder {
   friend bool operator==(const ForgetOrder&, const ForgetOrder&) = default;
 };
 
-// Whether the machine can run work of this person, and such a container; if not, why and what to
-// do.
+// Whether the machine can run work of this person, in this mode, and such a container; if not, why
+// and what to do.
 struct CheckOrder {
   using Answer = Done;
   UserName user = {};
   std::optional<model::ContainerSpec> container = std::nullopt;
+  model::GpuMode mode = model::GpuMode::kTimeslice;
   friend bool operator==(const CheckOrder&, const CheckOrder&) = default;
 };
 

@@ -121,7 +121,7 @@ TEST_F(RemoteAgentTest, NewsCrossItToo) {
   remote->listen({});
 }
 
-TEST_F(RemoteAgentTest, NobodyThereIsUnavailable) {
+TEST_F(RemoteAgentTest, AnAbsentAgentIsUnavailable) {
   EXPECT_EQ(RemoteAgent::create(socket(), 0ms).error().code, ErrorCode::kUnavailable);
 }
 
@@ -154,7 +154,7 @@ TEST_F(RemoteAgentTest, AnOrderWhoseAnswerIsLostIsUnavailableAndTheNextOneWorks)
 }
 
 // A release that is carried out late would take away what the next control side has granted.
-TEST_F(RemoteAgentTest, TheNextControlSideIsHeardWhenReleasesOfTheLastOneAreDone) {
+TEST_F(RemoteAgentTest, ANewControllerIsServedAfterThePreviousReleasesFinish) {
   serve();
   auto last = RemoteAgent::create(socket(), 5s).value();
   auto asked = agent_.asked();

@@ -16,10 +16,11 @@
 #include <system_error>
 
 #include "agent/member_pump.h"
-#include "run/door_client.h"
 #include "run/log_reader.h"
 #include "run/member_folder.h"
+#include "run/shepherd_client.h"
 #include "sys/frames.h"
+#include "sys/pipe.h"
 
 namespace divvy::agent {
 namespace {
@@ -92,58 +93,45 @@ void tell_output(int peer, run::LogReader& log, bool follow) {
   }
 }
 
-struct Pipe {
-  UniqueFd read;
-  UniqueFd write;
-};
-
-Result<Pipe> make_pipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return err(ErrorCode::kResourceExhausted, "no pipe: {}", std::strerror(errno));
-  }
-  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
-
 struct Owner {
   uid_t uid;
   gid_t gid;
 };
 
 // Starts a command or a copy with three pipes; those of our side are in the answer.
-Result<MemberPump::Parts> start_with_pipes(run::DoorVisit& door, const StreamOrder& order,
+Result<MemberPump::Parts> start_with_pipes(run::ShepherdClient& client, const StreamOrder& order,
                                            const std::optional<Owner>& owner) {
-  DIVVY_TRY(input, make_pipe());
-  DIVVY_TRY(output, make_pipe());
-  DIVVY_TRY(error, make_pipe());
-  const std::vector<int> streams{input.read.get(), output.write.get(), error.write.get()};
+  DIVVY_TRY(input, sys::make_pipe());
+  DIVVY_TRY(output, sys::make_pipe());
+  DIVVY_TRY(error, sys::make_pipe());
+  const std::vector<int> streams{input.reader.get(), output.writer.get(), error.writer.get()};
   // So that it can open /dev/stdout once more, which looks at who owns the pipe.
   for (const int end : streams) {
     if (owner) (void)::fchown(end, owner->uid, owner->gid);
   }
   if (order.kind == StreamOrder::Kind::kExec) {
-    DIVVY_RETURN_IF_ERROR(door.exec({.command = order.command,
-                                     .environment = order.environment,
-                                     .working_directory = order.path,
-                                     .terminal = std::nullopt},
-                                    streams));
-  } else {
-    DIVVY_RETURN_IF_ERROR(
-        door.copy({.path = order.path, .out = order.kind == StreamOrder::Kind::kCopyOut}, streams));
-  }
-  MemberPump::Parts parts;
-  parts.input = unblocked(std::move(input.write), false);
-  parts.outputs.push_back({unblocked(std::move(output.read), false), false});
-  parts.outputs.push_back({unblocked(std::move(error.read), false), true});
-  return parts;
-}
-
-Result<MemberPump::Parts> start_in_terminal(run::DoorVisit& door, const StreamOrder& order) {
-  DIVVY_TRY(fd, door.exec_in_terminal({.command = order.command,
+    DIVVY_RETURN_IF_ERROR(client.exec({.command = order.command,
                                        .environment = order.environment,
                                        .working_directory = order.path,
                                        .terminal = std::nullopt},
-                                      {order.rows, order.columns}));
+                                      streams));
+  } else {
+    DIVVY_RETURN_IF_ERROR(client.copy(
+        {.path = order.path, .out = order.kind == StreamOrder::Kind::kCopyOut}, streams));
+  }
+  MemberPump::Parts parts;
+  parts.input = unblocked(std::move(input.writer), false);
+  parts.outputs.push_back({unblocked(std::move(output.reader), false), false});
+  parts.outputs.push_back({unblocked(std::move(error.reader), false), true});
+  return parts;
+}
+
+Result<MemberPump::Parts> start_in_terminal(run::ShepherdClient& client, const StreamOrder& order) {
+  DIVVY_TRY(fd, client.exec_in_terminal({.command = order.command,
+                                         .environment = order.environment,
+                                         .working_directory = order.path,
+                                         .terminal = std::nullopt},
+                                        {order.rows, order.columns}));
   MemberPump::Parts parts;
   parts.input = unblocked(std::move(fd), false);
   parts.input_end = MemberPump::Input::kUnclosed;
@@ -152,8 +140,8 @@ Result<MemberPump::Parts> start_in_terminal(run::DoorVisit& door, const StreamOr
   return parts;
 }
 
-Result<MemberPump::Parts> attach(run::DoorVisit& door) {
-  DIVVY_TRY(attached, door.attach());
+Result<MemberPump::Parts> attach(run::ShepherdClient& client) {
+  DIVVY_TRY(attached, client.attach());
   MemberPump::Parts parts;
   if (attached.input) parts.input = unblocked(std::move(*attached.input), true);
   parts.input_end = MemberPump::Input::kAttached;
@@ -163,13 +151,13 @@ Result<MemberPump::Parts> attach(run::DoorVisit& door) {
   return parts;
 }
 
-Result<MemberPump::Parts> begin(run::DoorVisit& door, const StreamOrder& order,
+Result<MemberPump::Parts> begin(run::ShepherdClient& client, const StreamOrder& order,
                                 const std::optional<Owner>& owner) {
-  if (order.kind == StreamOrder::Kind::kAttach) return attach(door);
+  if (order.kind == StreamOrder::Kind::kAttach) return attach(client);
   if (order.kind == StreamOrder::Kind::kExec && order.terminal) {
-    return start_in_terminal(door, order);
+    return start_in_terminal(client, order);
   }
-  return start_with_pipes(door, order, owner);
+  return start_with_pipes(client, order, owner);
 }
 
 std::optional<Owner> owner_of(const std::filesystem::path& folder) {
@@ -209,7 +197,7 @@ Streams::~Streams() {
     for (const Session& session : sessions_) {
       if (session.done) continue;
       ::shutdown(session.peer.get(), SHUT_RDWR);
-      if (session.door >= 0) ::shutdown(session.door, SHUT_RDWR);
+      if (session.shepherd >= 0) ::shutdown(session.shepherd, SHUT_RDWR);
     }
   }
   // Nobody adds to it any more.
@@ -218,21 +206,21 @@ Streams::~Streams() {
 
 Result<Streams::Work> Streams::prepare_visit(const StreamOrder& order) const {
   const std::filesystem::path folder = folder_of_(order.key);
-  auto visit = run::DoorVisit::begin(folder);
+  auto visit = run::ShepherdClient::begin(folder);
   if (!visit && visit.error().code == ErrorCode::kUnavailable) {
     return err(ErrorCode::kFailedPrecondition, "{} does not run", to_string(order.key));
   }
   if (!visit) return err(std::move(visit).error());
-  auto door = std::make_shared<run::DoorVisit>(*std::move(visit));
-  const int fd = door->fd();
-  return Work{[door, order, owner = owner_of(folder)](int peer) {
-                auto parts = begin(*door, order, owner);
+  auto client = std::make_shared<run::ShepherdClient>(*std::move(visit));
+  const int fd = client->fd();
+  return Work{[client, order, owner = owner_of(folder)](int peer) {
+                auto parts = begin(*client, order, owner);
                 if (!parts) {
                   end_stream(peer, sys::to_bytes(sys::RefusedFrame{parts.error()}));
                   return;
                 }
                 parts->peer = peer;
-                parts->door = door.get();
+                parts->client = client.get();
                 MemberPump(*std::move(parts)).run();
               },
               fd};
@@ -287,7 +275,7 @@ Result<UniqueFd> Streams::open(const StreamOrder& order) {
   }
   Session& session = sessions_.emplace_back();
   session.peer = std::move(ours);
-  session.door = work.door;
+  session.shepherd = work.shepherd;
   try {
     session.thread = std::thread([this, &session, work = std::move(work)] {
       // A member that no longer reads its input is an error of write().

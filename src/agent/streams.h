@@ -34,12 +34,12 @@ class Streams {
   // What a stream does on its thread, with its socket, and a descriptor whose end also ends it.
   struct Work {
     std::function<void(int peer)> run;
-    int door = -1;
+    int shepherd = -1;
   };
   struct Session {
     std::thread thread;
     UniqueFd peer;
-    int door = -1;
+    int shepherd = -1;
     bool done = false;
   };
 

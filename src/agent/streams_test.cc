@@ -265,7 +265,7 @@ TEST_F(StreamsTest, WhatIsNotThereIsRefusedBeforeAStreamBegins) {
   EXPECT_EQ(ended.error().code, ErrorCode::kFailedPrecondition);
 }
 
-TEST_F(StreamsTest, ThereIsAMostAndAllEndWithTheAgent) {
+TEST_F(StreamsTest, StreamsAreLimitedAndEndWithTheAgent) {
   start(plain(1, {"sleep", "600"}));
   std::vector<Client> clients;
   for (int i = 0; i < 4; ++i) clients.push_back(open(exec("sleep 600")));

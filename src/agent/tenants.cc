@@ -109,9 +109,9 @@ Status Tenants::recover() {
       (void)parts_.ledger.release(id, ledger::Journal::Sync::kLater);
   }
   for (const ledger::TenantRecord& record : found) {
-    if (record.mode != model::GpuMode::kMps || !parts_.prepare_mps) continue;
-    if (const auto prepared = parts_.prepare_mps(record); !prepared) {
-      log_error("MPS is not running", {{"reason", prepared.error().message}});
+    if (record.mode != model::GpuMode::kMps || parts_.mps == nullptr) continue;
+    if (const Status entered = share::enter_mps(*parts_.mps, record); !entered) {
+      log_error("MPS is not running", {{"reason", entered.error().message}});
     }
   }
   const std::lock_guard lock(mutex_);
@@ -142,6 +142,11 @@ inject::HeldSlice Tenants::held_slice(const ledger::TenantRecord& record) const 
                           .socket_name = socket.filename().string(),
                           .gpus = {}};
   for (const model::Slice& one : record.slices) slice.gpus.push_back(one.gpu());
+  if (record.mode == model::GpuMode::kMps && parts_.mps != nullptr) {
+    const model::Slice& only = record.slices.front();
+    slice.mps = {parts_.mps->pipe_folder(only.gpu()),
+                 share::mps_thread_percentage(only.share(), record.tenant_class)};
+  }
   return slice;
 }
 
@@ -191,19 +196,19 @@ Status Tenants::check_name(const std::string& name, model::Holder holder) const 
   return {};
 }
 
+Status Tenants::check_mode(model::GpuMode mode) const {
+  if (mode != model::GpuMode::kMps) return {};
+  if (parts_.mps != nullptr) return parts_.mps->check_installed();
+  return err(ErrorCode::kUnsupported,
+             "mode mps is not available here; leave --mode out to take turns on the GPU");
+}
+
 Result<ledger::TenantRecord> Tenants::keep(const Ask& ask) {
   DIVVY_RETURN_IF_ERROR(check_name(ask.name, ask.holder));
   const bool rooted = ask.holder == model::Holder::kProcess;
-  if (ask.mode == model::GpuMode::kMps && !parts_.prepare_mps) {
-    return err(ErrorCode::kUnsupported,
-               "mode mps is not available here; leave --mode out to take turns on the GPU");
-  }
+  DIVVY_RETURN_IF_ERROR(check_mode(ask.mode));
   if (ask.holder == model::Holder::kSlice && parts_.containers == nullptr) {
     return err(ErrorCode::kUnsupported, "this divvyd makes no devices for containers");
-  }
-  if (ask.holder == model::Holder::kSlice && ask.mode == model::GpuMode::kMps) {
-    return err(ErrorCode::kUnsupported,
-               "a slice that is held by its name cannot be in mode mps yet; leave --mode out");
   }
   for (const model::Slice& slice : ask.slices) {
     const ledger::SharedGpu* gpu = slices_.find(slice.gpu());
@@ -247,20 +252,17 @@ Result<Grant> Tenants::finish(ledger::TenantRecord record) {
   if (record.mode == model::GpuMode::kMps) {
     // The place that is kept holds the GPU in its mode meanwhile, so that a tenant that ends does
     // not take the MPS daemon with it.
-    auto environment = parts_.prepare_mps(record);
-    if (!environment) {
+    if (Status entered = share::enter_mps(*parts_.mps, record); !entered) {
       const std::lock_guard lock(mutex_);
       abandon(record);
-      return err(std::move(environment).error());
+      return err(std::move(entered).error());
     }
-    grant.environment = *std::move(environment);
+    grant.environment = share::mps_environment(*parts_.mps, record);
   }
-  if (!ledger::has_root(record) && parts_.containers != nullptr) {
-    if (Status published = parts_.containers->publish(held_slice(record)); !published) {
-      const std::lock_guard lock(mutex_);
-      abandon(record);
-      return err(with_context(std::move(published).error(), "no slice was made for containers"));
-    }
+  if (Status published = publish(record); !published) {
+    const std::lock_guard lock(mutex_);
+    abandon(record);
+    return err(with_context(std::move(published).error(), "no slice was made for containers"));
   }
   constexpr std::string_view kNotRemembered =
       "no slice was granted, because it could not be remembered";
@@ -318,6 +320,11 @@ void Tenants::abandon(const ledger::TenantRecord& record) {
   withdraw(record);
 }
 
+Status Tenants::publish(const ledger::TenantRecord& record) const {
+  if (ledger::has_root(record) || parts_.containers == nullptr) return {};
+  return parts_.containers->publish(held_slice(record));
+}
+
 void Tenants::withdraw(const ledger::TenantRecord& record) {
   if (ledger::has_root(record)) return;
   if (parts_.containers == nullptr) return;
@@ -343,9 +350,9 @@ std::optional<ledger::TenantRecord> Tenants::release_locked(model::TenantId tena
 }
 
 void Tenants::leave_mps(const ledger::TenantRecord& record) {
-  if (record.mode != model::GpuMode::kMps || !parts_.leave_mps) return;
+  if (record.mode != model::GpuMode::kMps || parts_.mps == nullptr) return;
   const auto is_empty = [this](const model::Slice& slice) { return !slices_.mode_of(slice.gpu()); };
-  if (std::ranges::any_of(record.slices, is_empty)) parts_.leave_mps(record);
+  if (std::ranges::any_of(record.slices, is_empty)) share::leave_mps(*parts_.mps, record);
 }
 
 void Tenants::on_gone(std::function<void(const ledger::TenantRecord& record)> call) {
@@ -460,6 +467,13 @@ Status Tenants::change(model::TenantId tenant, std::vector<model::Slice> slices,
     return saved;
   }
   registrar_->change(record);
+  // Containers that start from now on get the part of the threads that goes with the new share.
+  if (record.mode == model::GpuMode::kMps) {
+    if (const Status published = publish(record); !published) {
+      log_error("a device for containers has the part of the threads from before",
+                {{"slice", record.name}, {"reason", published.error().message}});
+    }
+  }
   log_info("tenant changed", {{"tenant", tenant.value()}, {"name", record.name}});
   return {};
 }

@@ -82,10 +82,8 @@ class Tenants {
     share::Keeper& keeper;
     Clock& clock;
     std::filesystem::path run_folder;
-    ledger::Ledger& ledger;  // Nobody else grants or releases in it
-    // Both empty: mode mps is refused.
-    share::PrepareMode prepare_mps;
-    share::LeaveMode leave_mps;
+    ledger::Ledger& ledger;     // Nobody else grants or releases in it
+    share::Mps* mps = nullptr;  // Null: mode mps is refused
     // Null: slices cannot be held by a name.
     inject::ContainerDevices* containers = nullptr;
     // What every tenant needs in its environment besides: where the simulated GPUs are.
@@ -102,6 +100,8 @@ class Tenants {
 
   // Whether somebody who is no member of a job may be called so.
   [[nodiscard]] Status check_new_name(const std::string& name) const;
+  // Whether tenants can be in this mode here; if not, why and what to do.
+  [[nodiscard]] Status check_mode(model::GpuMode mode) const;
   // kResourceExhausted: somebody else has a part of it, or a GPU rests.
   [[nodiscard]] Result<Grant> grant(const Ask& ask);
   // What grant() answered for one that it still has.
@@ -170,6 +170,8 @@ class Tenants {
   void leave_mps(const ledger::TenantRecord& record);
   [[nodiscard]] inject::HeldSlice held_slice(const ledger::TenantRecord& record) const;
   void show_held_slices();
+  // As a device for containers, where it is for them.
+  [[nodiscard]] Status publish(const ledger::TenantRecord& record) const;
   void withdraw(const ledger::TenantRecord& record);
   void ended(model::TenantId tenant);
   void add_environment(Grant& grant) const;

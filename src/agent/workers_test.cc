@@ -8,7 +8,7 @@
 namespace divvy::agent {
 namespace {
 
-TEST(Workers, OneKindThatIsStuckKeepsNoOtherWaiting) {
+TEST(Workers, ABlockedKindDelaysNoOther) {
   std::promise<void> go;
   const std::shared_future<void> gate(go.get_future());
   std::promise<void> ended;

@@ -54,4 +54,14 @@ HttpResponse problem(const Error& error) {
 
 json::object headed(std::string_view kind) { return {{"apiVersion", "divvy/v1"}, {"kind", kind}}; }
 
+json::object headed(std::string_view kind, json::object content) {
+  json::object document = headed(kind);
+  for (auto& field : content) document[field.key()] = std::move(field.value());
+  return document;
+}
+
+json::object listed(std::string_view kind, json::array items) {
+  return headed(kind, {{"items", std::move(items)}});
+}
+
 }  // namespace divvy::api

@@ -21,5 +21,8 @@ namespace divvy::api {
 [[nodiscard]] net::HttpResponse problem(const Error& error);
 // The beginning of every document: schema and kind.
 [[nodiscard]] boost::json::object headed(std::string_view kind);
+[[nodiscard]] boost::json::object headed(std::string_view kind, boost::json::object content);
+// A list: {"items": [...]} with a head.
+[[nodiscard]] boost::json::object listed(std::string_view kind, boost::json::array items);
 
 }  // namespace divvy::api

@@ -1,11 +1,9 @@
 #include "api/gpu_documents.h"
 
-#include <algorithm>
 #include <boost/json.hpp>
-#include <charconv>
 #include <chrono>
-#include <limits>
 
+#include "api/query.h"
 #include "base/text.h"
 
 namespace divvy::api {
@@ -23,14 +21,6 @@ std::int64_t milliseconds(WallTime time) {
 
 json::value text_or_null(std::string_view text) {
   return text.empty() ? json::value(nullptr) : json::value(escape_for_terminal(text));
-}
-
-template <typename Number>
-std::optional<Number> number_in(std::string_view text) {
-  Number value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
 }
 
 }  // namespace
@@ -77,31 +67,15 @@ Result<CordonRequest> parse_cordon_request(std::string_view body) {
   return request;
 }
 
-Result<EventsQuery> parse_events_query(std::string_view query) {
-  EventsQuery result;
-  if (query.empty()) return result;
-  bool since = false;
-  bool wait = false;
-  for (const std::string_view part : split(query, '&')) {
-    const std::size_t middle = std::min(part.find('='), part.size());
-    const std::string_view name = part.substr(0, middle);
-    const std::string_view value = part.substr(std::min(middle + 1, part.size()));
-    if (const auto number = number_in<std::uint64_t>(value);
-        name == "since" && number && !since &&
-        *number <= std::numeric_limits<std::int64_t>::max()) {
-      result.since = *number;
-      since = true;
-    } else if (const auto seconds = number_in<std::uint32_t>(value);
-               name == "wait" && seconds && *seconds <= kLongestWait && !wait) {
-      result.wait_seconds = *seconds;
-      wait = true;
-    } else {
-      return err(ErrorCode::kInvalidArgument,
-                 "\"{}\" is not understood; write since=NUMBER and wait=SECONDS (at most {})",
-                 escape_for_terminal(part.substr(0, 40)), kLongestWait);
-    }
+Result<EventsQuery> parse_events_query(std::string_view text) {
+  DIVVY_TRY(query, Query::parse(text));
+  DIVVY_TRY(since, query.number("since"));
+  DIVVY_TRY(wait, query.number("wait"));
+  DIVVY_RETURN_IF_ERROR(query.nothing_left());
+  if (wait.value_or(0) > kLongestWait) {
+    return err(ErrorCode::kOutOfRange, "\"wait\" is a number of seconds, at most {}", kLongestWait);
   }
-  return result;
+  return EventsQuery{since.value_or(0), static_cast<std::uint32_t>(wait.value_or(0))};
 }
 
 }  // namespace divvy::api

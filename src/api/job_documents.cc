@@ -16,6 +16,8 @@ namespace json = boost::json;
 using model::Job;
 using model::JobId;
 
+// In the order of store::EventFilter::About.
+constexpr std::array<std::string_view, 3> kAbout{"jobs", "machines", "all"};
 constexpr std::array<std::string_view, 4> kUsageBy{"user", "queue", "job", "hour"};
 
 std::int64_t milliseconds(WallTime time) {
@@ -202,9 +204,21 @@ Result<store::JobFilter> parse_jobs_query(std::string_view text) {
   return filter;
 }
 
-Result<store::EventFilter> parse_stored_events_query(std::string_view text) {
+Result<WatchQuery> parse_watch_query(std::string_view text) {
   DIVVY_TRY(query, Query::parse(text));
-  store::EventFilter filter;
+  WatchQuery watch;
+  store::EventFilter& filter = watch.filter;
+  if (const auto about = query.text("about")) {
+    const auto* const found = std::ranges::find(kAbout, *about);
+    if (found == kAbout.end()) {
+      return err(ErrorCode::kInvalidArgument, "\"about\" is {}", fmt::join(kAbout, ", "));
+    }
+    filter.about = static_cast<store::EventFilter::About>(found - kAbout.begin());
+  }
+  if (const auto from = query.text("from")) {
+    if (*from != "now") return err(ErrorCode::kInvalidArgument, "\"from\" can only be now");
+    watch.from_now = true;
+  }
   DIVVY_TRY(after, query.number("after"));
   filter.after = after.value_or(0);
   DIVVY_TRY(job, job_in(query, "job"));
@@ -213,7 +227,7 @@ Result<store::EventFilter> parse_stored_events_query(std::string_view text) {
   DIVVY_TRY(limit, limit_in(query, store::EventFilter::kMostPerPage));
   filter.limit = limit;
   DIVVY_RETURN_IF_ERROR(query.nothing_left());
-  return filter;
+  return watch;
 }
 
 Result<UsageQuery> parse_usage_query(std::string_view text) {

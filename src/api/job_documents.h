@@ -29,8 +29,14 @@ namespace divvy::api {
 // "state=queued,running&owner=ada&queue=research&name=&array=&since=&before=&order=oldest&after=7&
 // limit=100", all of them optional.
 [[nodiscard]] Result<store::JobFilter> parse_jobs_query(std::string_view query);
-// "after=12&job=7&user=ada&limit=100"
-[[nodiscard]] Result<store::EventFilter> parse_stored_events_query(std::string_view query);
+// "about=jobs|machines|all&after=12&job=7&user=ada&limit=100&from=now"
+struct WatchQuery {
+  store::EventFilter filter;
+  // Nothing of what has been, and a sign of life at once, after which whoever watches can look at
+  // the jobs and miss nothing.
+  bool from_now = false;
+};
+[[nodiscard]] Result<WatchQuery> parse_watch_query(std::string_view query);
 // "by=user|queue|job|hour&since=&before=&user=&queue=&job=&format=json|csv"
 struct UsageQuery {
   store::UsageBy by = store::UsageBy::kUser;

@@ -97,12 +97,20 @@ TEST(JobDocuments, RefusesFiltersThatMeanNothing) {
   EXPECT_EQ(refusal(parse_jobs_query("limit=100000")), "\"limit\" is a number from 1 to 1000");
   EXPECT_NE(refusal(parse_jobs_query("sate=queued")).find("did you mean \"state\"?"),
             std::string::npos);
-  EXPECT_FALSE(parse_stored_events_query("after=x").has_value());
+  EXPECT_FALSE(parse_watch_query("after=x").has_value());
+  EXPECT_EQ(refusal(parse_watch_query("about=people")), "\"about\" is jobs, machines, all");
+  EXPECT_EQ(refusal(parse_watch_query("from=then")), "\"from\" can only be now");
   EXPECT_EQ(refusal(parse_usage_query("by=colour")), "\"by\" is user, queue, job, hour");
 }
 
 TEST(JobDocuments, ReadsWhichEventsAndWhichUsage) {
-  const auto events = parse_stored_events_query("after=12&job=7&user=ada&limit=5").value();
+  EXPECT_TRUE(parse_watch_query("from=now").value().from_now);
+  EXPECT_EQ(parse_watch_query("").value().filter.about, store::EventFilter::About::kJobs);
+  EXPECT_EQ(parse_watch_query("about=machines").value().filter.about,
+            store::EventFilter::About::kMachines);
+  EXPECT_EQ(parse_watch_query("about=all").value().filter.about, store::EventFilter::About::kAll);
+  const store::EventFilter events =
+      parse_watch_query("after=12&job=7&user=ada&limit=5").value().filter;
   EXPECT_EQ(events.after, 12U);
   EXPECT_EQ(events.job, JobId(7));
   EXPECT_EQ(events.user, "ada");

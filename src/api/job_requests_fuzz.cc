@@ -32,7 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     DIVVY_CHECK(filter->limit >= 1 && filter->limit <= store::JobFilter::kMostPerPage);
     DIVVY_CHECK(filter->states.size() <= 8);
   }
-  expect_reason(api::parse_stored_events_query(text));
+  expect_reason(api::parse_watch_query(text));
   expect_reason(api::parse_usage_query(text));
   expect_reason(api::parse_stream_request(text));
   if (const auto queue = api::read_queue_settings("research", text)) {

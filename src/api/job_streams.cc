@@ -1,4 +1,5 @@
-// Answers about jobs that grow while they are sent: output that is followed, and events.
+// What goes into members and comes out of them while it is sent: output that is followed, and
+// connections.
 #include <algorithm>
 #include <boost/json.hpp>
 #include <limits>
@@ -6,21 +7,17 @@
 
 #include "agent/waiting.h"
 #include "api/answers.h"
-#include "api/job_documents.h"
-#include "api/job_routes.h"
+#include "api/handlers.h"
 #include "api/member_logs.h"
 #include "api/query.h"
 #include "api/stream_requests.h"
 #include "base/text.h"
-#include "net/server_sent_events.h"
 
 namespace divvy::api {
 namespace {
 
 using namespace std::chrono_literals;
 
-// Whoever hears nothing for longer may take the server for dead.
-constexpr std::chrono::milliseconds kHeartbeat = 15s;
 // For members that are started meanwhile, and for the end of the job.
 constexpr std::chrono::milliseconds kLookAgain = 500ms;
 // For a machine to answer.
@@ -63,12 +60,11 @@ Result<LogQuery> parse_log_query(const std::string& text, const model::Job& job)
   return wanted;
 }
 
-}  // namespace
-
-bool JobRoutes::has_output(const model::Job& job, std::uint32_t attempt) const {
+// Whether an attempt that has ended left output, which is kept only so long.
+bool has_output(const Parts& parts, const model::Job& job, std::uint32_t attempt) {
   if (attempt != job.attempt || job.members.empty()) return true;  // Nobody knows
   return std::ranges::any_of(job.members, [&](const model::JobMember& member) {
-    agent::Agent* const agent = parts_.agents.find(member.node);
+    agent::Agent* const agent = parts.agents.find(member.node);
     if (agent == nullptr) return true;
     const agent::FindOrder order{{job.id, attempt, member.rank}};
     const auto found = agent::ask_and_wait(*agent, order, kPatience);
@@ -76,19 +72,22 @@ bool JobRoutes::has_output(const model::Job& job, std::uint32_t attempt) const {
   });
 }
 
+}  // namespace
+
 // Sends the output of one attempt, and of the next ones when somebody follows: a job that is
 // started again goes on in the same stream.
-JobRoutes::Answer JobRoutes::logs(const model::Job& job, const std::string& query) const {
-  DIVVY_TRY(wanted, parse_log_query(query, job));
+Answer read_logs(const Call& call, const model::Job& job) {
+  DIVVY_RETURN_IF_ERROR(check_has_members(job));
+  DIVVY_TRY(wanted, parse_log_query(call.request.query, job));
   const std::uint32_t first = wanted.attempt.value_or(job.attempt);
-  if (model::is_finished(job.state) && first > 0 && !has_output(job, first)) {
+  if (model::is_finished(job.state) && first > 0 && !has_output(call.parts, job, first)) {
     return err(ErrorCode::kNotFound,
                "the output of job {} was removed: only so much is kept (queue.keep_logs_gib)",
                job.id);
   }
   net::HttpResponse response;
   response.content_type = "text/plain; charset=utf-8";
-  response.stream = [this, id = job.id, wanted = wanted](net::HttpStream& stream) {
+  response.stream = [&parts = call.parts, id = job.id, wanted = wanted](net::HttpStream& stream) {
     std::uint32_t shown = 0;
     std::set<std::uint32_t> opened;  // ranks of the attempt that is shown
     std::optional<MemberLogs> logs;
@@ -110,7 +109,7 @@ JobRoutes::Answer JobRoutes::logs(const model::Job& job, const std::string& quer
       }
     };
     for (;;) {
-      const auto now = find(id);
+      const auto now = find_job(parts, id);
       if (!now) return;
       const std::uint32_t attempt = wanted.attempt.value_or(now->attempt);
       if (attempt != shown || !logs) {
@@ -130,7 +129,7 @@ JobRoutes::Answer JobRoutes::logs(const model::Job& job, const std::string& quer
       for (const model::JobMember& member : now->members) {
         if (opened.contains(member.rank)) continue;
         if (wanted.rank && member.rank != *wanted.rank) continue;
-        agent::Agent* const agent = parts_.agents.find(member.node);
+        agent::Agent* const agent = parts.agents.find(member.node);
         if (agent == nullptr) continue;
         order.key = {id, attempt, member.rank};
         auto output = agent->open_stream(order);
@@ -149,10 +148,10 @@ JobRoutes::Answer JobRoutes::logs(const model::Job& job, const std::string& quer
   return response;
 }
 
-JobRoutes::Answer JobRoutes::open_stream(const model::Job& job,
-                                         const net::HttpRequest& request) const {
-  DIVVY_TRY(order, parse_stream_request(request.body));
-  if (to_lower(request.header("upgrade")) != kStreamProtocol) {
+Answer open_stream(const Call& call, const model::Job& job) {
+  DIVVY_RETURN_IF_ERROR(check_has_members(job));
+  DIVVY_TRY(order, parse_stream_request(call.request.body));
+  if (to_lower(call.request.header("upgrade")) != kStreamProtocol) {
     net::HttpResponse response = problem(problem_document(
         426, "upgrade required",
         fmt::format("this is a connection of its own: send \"Upgrade: {}\"", kStreamProtocol)));
@@ -164,7 +163,7 @@ JobRoutes::Answer JobRoutes::open_stream(const model::Job& job,
     return err(ErrorCode::kFailedPrecondition, "job {} has no member {} that runs", job.id,
                order.key.rank);
   }
-  agent::Agent* const agent = parts_.agents.find(member->node);
+  agent::Agent* const agent = call.parts.agents.find(member->node);
   if (agent == nullptr) {
     return err(ErrorCode::kFailedPrecondition, "the machine {} of this member is not there",
                member->node);
@@ -179,57 +178,6 @@ JobRoutes::Answer JobRoutes::open_stream(const model::Job& job,
     net::HttpResponse switching{101, "", ""};
     switching.headers["upgrade"] = std::string(kStreamProtocol);
     return switching;
-  };
-  return response;
-}
-
-JobRoutes::Answer JobRoutes::watch(const net::HttpRequest& request) const {
-  // ?from=now: nothing of what has been, and a sign of life at once, after which whoever watches
-  // can look at the jobs and miss nothing.
-  bool from_now = false;
-  std::string query;
-  for (const std::string_view piece : split(request.query, '&')) {
-    if (piece == "from=now") {
-      from_now = true;
-    } else if (!piece.empty()) {
-      query += (query.empty() ? "" : "&") + std::string(piece);
-    }
-  }
-  DIVVY_TRY(filter, parse_stored_events_query(query));
-  if (from_now) {
-    DIVVY_TRY(last, parts_.database.read([](store::Connection& connection) {
-      return store::EventTable(connection).last();
-    }));
-    filter.after = last;
-  }
-  if (const auto last = request.header("last-event-id"); !last.empty()) {
-    DIVVY_TRY(header, Query::parse("after=" + std::string(last)));
-    DIVVY_TRY(after, header.number("after"));
-    filter.after = after.value_or(filter.after);
-  }
-  net::HttpResponse response;
-  response.content_type = std::string(net::kEventStream);
-  response.headers["cache-control"] = "no-store";
-  response.stream = [this, filter, from_now](net::HttpStream& stream) mutable {
-    if (from_now && !stream.send(net::write_heartbeat())) return;
-    const EventBell::Listener listener(parts_.bell);
-    for (;;) {
-      listener.clear();
-      const auto events = parts_.database.read([&](store::Connection& connection) {
-        return store::EventTable(connection).list(filter);
-      });
-      if (!events) return;
-      for (const store::EventRow& event : *events) {
-        const net::ServerSentEvent sent{std::to_string(event.number), event.kind,
-                                        boost::json::serialize(stored_event_document(event))};
-        if (!stream.send(net::write_event(sent))) return;
-        filter.after = event.number;
-      }
-      if (events->size() == filter.limit) continue;
-      const auto waited = stream.caller().wait_for(listener.fd(), kHeartbeat);
-      if (waited == net::Caller::Wait::kGone) return;
-      if (waited == net::Caller::Wait::kTimeout && !stream.send(net::write_heartbeat())) return;
-    }
   };
   return response;
 }

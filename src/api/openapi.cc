@@ -5,7 +5,10 @@
 #include <charconv>
 #include <utility>
 
-#include "api/openapi_tables.h"
+#include "api/answers.h"
+#include "api/handlers.h"
+#include "api/openapi_schemas.h"
+#include "api/routes.h"
 #include "base/check.h"
 #include "base/text.h"
 
@@ -63,7 +66,7 @@ std::string_view meaning_of(std::string_view status) {
   return found->second;
 }
 
-// One kind as openapi_tables.h writes it, without '?' and '-'.
+// One kind as openapi_schemas.h writes it, without '?' and '-'.
 json::object schema_of(std::string_view kind) {
   if (const auto kinds = split(kind, '|');
       kinds.size() > 1 && !kind.starts_with('[') && !kind.starts_with('{')) {
@@ -135,62 +138,71 @@ json::object object_schema(const SchemaRow& row) {
   return schema;
 }
 
-json::array parameters_of(const OperationRow& row) {
+// What stands in the path, by what the handler takes.
+std::string_view path_kind(const Route& route) {
+  if (std::holds_alternative<JobHandler>(route.handler)) return "id";
+  return std::holds_alternative<QueueHandler>(route.handler) ? "queue" : "name";
+}
+
+json::array parameters_of(const Route& route) {
   json::array parameters;
-  for (const std::string_view word : split(row.path, '/')) {
-    if (!word.starts_with('{')) continue;
-    const std::string_view name = word.substr(1, word.size() - 2);
-    const bool of_a_job = row.path.starts_with("/v1/jobs/");
-    parameters.push_back(json::object{{"name", name},
-                                      {"in", "path"},
-                                      {"required", true},
-                                      {"schema", schema_of(of_a_job         ? "id"
-                                                           : name == "path" ? "queue"
-                                                                            : "name")}});
+  if (const std::size_t open = route.path.find('{'); open != std::string_view::npos) {
+    parameters.push_back(
+        json::object{{"name", route.path.substr(open + 1, route.path.find('}') - open - 1)},
+                     {"in", "path"},
+                     {"required", true},
+                     {"schema", schema_of(path_kind(route))}});
   }
-  if (!row.query.empty()) {
-    for (const std::string_view word : split(row.query, ' ')) {
+  if (!route.described.query.empty()) {
+    for (const std::string_view word : split(route.described.query, ' ')) {
       const std::size_t middle = word.find(':');
-      DIVVY_CHECK(middle != std::string_view::npos, "the query of {}", row.id);
+      DIVVY_CHECK(middle != std::string_view::npos, "the query of {}", route.id);
       parameters.push_back(json::object{{"name", word.substr(0, middle)},
                                         {"in", "query"},
                                         {"schema", schema_of(word.substr(middle + 1))}});
     }
   }
-  if (row.id == "submitJob") {
-    parameters.push_back(
-        json::object{{"name", "Idempotency-Key"}, {"in", "header"}, {"schema", schema_of("text")}});
+  if (!route.described.header.empty()) {
+    parameters.push_back(json::object{
+        {"name", route.described.header}, {"in", "header"}, {"schema", schema_of("text")}});
   }
   return parameters;
 }
 
-json::object content_of(std::string_view answer) {
-  const bool media = answer.find('/') != std::string_view::npos;
+// Schemas, and media types with a slash in them.
+json::object content_of(std::initializer_list<std::string_view> bodies) {
   json::object content;
-  content[media ? answer : "application/json"] =
-      json::object{{"schema", schema_of(media ? "text" : answer)}};
-  if (answer == "UsageReport") content["text/csv"] = json::object{{"schema", schema_of("text")}};
+  for (const std::string_view body : bodies) {
+    if (body.empty()) continue;
+    const bool media = body.find('/') != std::string_view::npos;
+    content[media ? body : "application/json"] =
+        json::object{{"schema", schema_of(media ? "text" : body)}};
+  }
   return content;
 }
 
-json::object operation_of(const OperationRow& row) {
-  json::object works{{"description", "done"}, {"content", content_of(row.answer)}};
+json::object operation_of(const Route& route) {
+  const Description& described = route.described;
+  json::object works{{"description", "done"},
+                     {"content", content_of({described.answer, described.other_answer})}};
   json::object responses;
-  responses[std::to_string(row.status)] = works;
-  if (row.other_status != 0) responses[std::to_string(row.other_status)] = std::move(works);
+  responses[std::to_string(described.status)] = works;
+  if (described.other_status != 0) {
+    responses[std::to_string(described.other_status)] = std::move(works);
+  }
   json::object refused;
   refused["application/problem+json"] = json::object{{"schema", schema_of("Problem")}};
-  const std::string refusals = fmt::format("{} {}", kAlways, row.refusals);
+  const std::string refusals = fmt::format("{} {}", kAlways, described.refusals);
   for (const std::string_view status : split(trim(refusals), ' ')) {
     responses[status] = json::object{{"description", meaning_of(status)}, {"content", refused}};
   }
-  json::object operation{{"operationId", row.id},
-                         {"summary", row.text},
-                         {"parameters", parameters_of(row)},
+  json::object operation{{"operationId", route.id},
+                         {"summary", route.text},
+                         {"parameters", parameters_of(route)},
                          {"responses", std::move(responses)}};
-  if (!row.request.empty()) {
-    operation["requestBody"] = json::object{{"required", row.request != "CordonRequest"},
-                                            {"content", content_of(row.request)}};
+  if (!described.request.empty()) {
+    operation["requestBody"] = json::object{{"required", !described.may_be_empty},
+                                            {"content", content_of({described.request})}};
   }
   return operation;
 }
@@ -199,10 +211,10 @@ json::object operation_of(const OperationRow& row) {
 
 json::object openapi_document() {
   json::object paths;
-  for (const OperationRow& row : openapi_operations()) {
-    json::value& path = paths[row.path];
+  for (const Route& route : routes()) {
+    json::value& path = paths[route.path];
     if (!path.is_object()) path.emplace_object();
-    path.as_object()[to_lower(row.method)] = operation_of(row);
+    path.as_object()[to_lower(route.method)] = operation_of(route);
   }
   json::object schemas;
   for (const SchemaRow& row : openapi_schemas()) schemas[row.name] = object_schema(row);
@@ -219,5 +231,7 @@ json::object openapi_document() {
           // Over the network; nothing on the socket.
           {"security", json::array{json::object{{"token", json::array{}}}, json::object{}}}};
 }
+
+Answer get_openapi() { return answer(200, openapi_document()); }
 
 }  // namespace divvy::api

@@ -5,6 +5,7 @@
 #include <regex>
 
 #include "api/openapi.h"
+#include "api/request_target.h"
 #include "base/text.h"
 
 namespace divvy::api {
@@ -115,34 +116,15 @@ class Checker {
   bool kind_differs_ = false;
 };
 
-// "/v1/jobs/{id}/logs". The last name may have slashes in it: queues do.
-bool matches(std::string_view pattern, std::string_view path) {
-  const auto wanted = split(pattern, '/');
-  const auto given = split(path, '/');
-  if (given.size() < wanted.size()) return false;
-  const bool open = wanted.back().starts_with('{');
-  if (given.size() > wanted.size() && !open) return false;
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    if (wanted[i].starts_with('{') ? given[i].empty() : wanted[i] != given[i]) return false;
-  }
-  return true;
-}
-
-// The description of what was asked for; exact paths before patterns. Null: there is none.
+// The description of what was asked for. Null: there is none.
 const json::object* find_operation(const json::object& document, const Traffic& traffic) {
-  const json::object& paths = document.at("paths").as_object();
-  const json::object* found = nullptr;
-  std::size_t length = 0;
-  for (const auto& path : paths) {
-    const std::string_view pattern = path.key();
-    const json::value* operation = path.value().as_object().if_contains(to_lower(traffic.method));
-    if (operation == nullptr || !matches(pattern, traffic.path)) continue;
-    const std::size_t names = split(pattern, '/').size() * 2 + (pattern == traffic.path ? 1 : 0);
-    if (found != nullptr && names <= length) continue;
-    found = &operation->as_object();
-    length = names;
-  }
-  return found;
+  const auto target = resolve_target(
+      {.method = traffic.method, .path = traffic.path, .query = {}, .body = {}, .headers = {}});
+  if (!target) return nullptr;
+  const json::value* path = document.at("paths").as_object().if_contains(target->route->path);
+  const json::value* operation =
+      path == nullptr ? nullptr : path->as_object().if_contains(to_lower(traffic.method));
+  return operation == nullptr ? nullptr : &operation->as_object();
 }
 
 void check_query(Checker& checker, const json::object& operation, const std::string& query) {

@@ -6,8 +6,9 @@
 #include <set>
 
 #include "api/job_documents.h"
-#include "api/openapi_tables.h"
+#include "api/openapi_schemas.h"
 #include "api/queue_documents.h"
+#include "api/routes.h"
 #include "base/text.h"
 #include "model/job_document.h"
 #include "model/testing.h"
@@ -81,7 +82,7 @@ TEST_F(OpenApi, EveryReferenceLeadsSomewhereAndEverySchemaIsUsed) {
 TEST_F(OpenApi, NoOperationIsThereTwice) {
   std::set<std::string> ids;
   std::set<std::string> places;
-  for (const OperationRow& row : openapi_operations()) {
+  for (const Route& row : routes()) {
     EXPECT_TRUE(ids.emplace(row.id).second) << row.id;
     EXPECT_TRUE(places.insert(std::string(row.method) + " " + std::string(row.path)).second);
   }

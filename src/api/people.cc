@@ -1,5 +1,7 @@
 #include "api/people.h"
 
+#include <unistd.h>
+
 #include <boost/json.hpp>
 
 #include "api/answers.h"
@@ -30,15 +32,36 @@ Result<std::optional<std::string_view>> token_in(const net::HttpRequest& request
 
 }  // namespace
 
-Status may(const Person& person, Action action, const model::Job* job) {
-  if (person.role == Role::kAdmin || action == Action::kSee) return {};
-  if (action == Action::kAdminister || job == nullptr) {
-    return err(ErrorCode::kPermissionDenied, "only admins may do that, and {} is none",
-               person.name);
+Status may(const Person& person, Permission permission, const model::Job* job) {
+  const bool is_admin = person.role == Role::kAdmin;
+  switch (permission) {
+    case Permission::kAnyone:
+    case Permission::kKnown:
+    case Permission::kOwn:
+    case Permission::kSeeJob:
+      return {};
+    case Permission::kLookInsideJob:
+    case Permission::kChangeJob:
+      if (is_admin || (job != nullptr && job->owner == person.name)) return {};
+      if (job == nullptr) break;
+      return err(ErrorCode::kPermissionDenied,
+                 "job {} belongs to {}; only they and admins may do that", job->id, job->owner);
+    case Permission::kMachineUser:
+      if (is_admin || person.uid) return {};
+      return err(ErrorCode::kPermissionDenied,
+                 "{} is no user of the machine; an admin makes them one with `divvy user set {} "
+                 "--uid UID`",
+                 person.name, person.name);
+    case Permission::kAdmin:
+      if (is_admin) return {};
+      break;
+    case Permission::kDaemonUser:
+      if (!is_admin) break;
+      if (person.uid && (*person.uid == 0 || *person.uid == ::geteuid())) return {};
+      return err(ErrorCode::kPermissionDenied,
+                 "a backup is made by root, or by the user that divvyd runs as");
   }
-  if (job->owner == person.name) return {};
-  return err(ErrorCode::kPermissionDenied, "job {} belongs to {}; only they and admins may do that",
-             job->id, job->owner);
+  return err(ErrorCode::kPermissionDenied, "only admins may do that, and {} is none", person.name);
 }
 
 Result<Person> People::identify(const net::HttpRequest& request, const net::Caller& caller) const {

@@ -1,5 +1,5 @@
 // Who is calling, and what they may do. On the local socket the kernel says who it is; over the
-// network a token does. Used by every route, from any thread.
+// network a token does. Asked before every route, from any thread.
 #pragma once
 
 #include <sys/types.h>
@@ -18,16 +18,23 @@
 
 namespace divvy::api {
 
-// What somebody wants to do.
-enum class Action {
-  kSee,         // that a job is there and how it stands
-  kLook,        // inside: command, logs, exec, cp
-  kChange,      // update, cancel, suspend, resume, requeue
-  kAdminister,  // people, quotas, GPUs, backups; about no job
+// What a route asks of who comes (routes.cc). Admins may do everything but what is named otherwise.
+enum class Permission {
+  kAnyone,         // a stranger, too
+  kKnown,          // whoever has shown who they are
+  kOwn,            // the same, about what is their own; that of others is for admins: the handler,
+                   // which knows whose it is, asks may() for kAdmin
+  kSeeJob,         // whoever is known: that a job is there and how it stands
+  kLookInsideJob,  // its owner: command, logs, exec, cp
+  kChangeJob,      // its owner: update, cancel, suspend, resume, requeue
+  kMachineUser,    // who is a user of the machine; whose slices they are is for the machine to say
+  kAdmin,          // people, quotas, GPUs
+  kDaemonUser,     // root and the user of the daemon, by their uid: other admins may not
 };
 
 // kPermissionDenied with whose it is. `job` is null where it is about none.
-[[nodiscard]] Status may(const model::Person& person, Action action, const model::Job* job);
+[[nodiscard]] Status may(const model::Person& person, Permission permission,
+                         const model::Job* job = nullptr);
 
 class People {
  public:

@@ -158,15 +158,34 @@ TEST(May, EverybodySeesTheOwnerLooksInsideAndAdminsDoEverything) {
       .name = "eve", .role = Role::kAdmin, .uid = {}, .created = {}, .disabled = false};
   const model::Job job(model::JobId(7), "ada", model::JobSpec(model::Request::parse("1").value()),
                        {});
-  for (const Action action : {Action::kSee, Action::kLook, Action::kChange}) {
-    EXPECT_TRUE(may(ada, action, &job));
-    EXPECT_TRUE(may(eve, action, &job));
-    EXPECT_EQ(may(bob, action, &job).has_value(), action == Action::kSee);
+  for (const Permission permission :
+       {Permission::kSeeJob, Permission::kLookInsideJob, Permission::kChangeJob}) {
+    EXPECT_TRUE(may(ada, permission, &job));
+    EXPECT_TRUE(may(eve, permission, &job));
+    EXPECT_EQ(may(bob, permission, &job).has_value(), permission == Permission::kSeeJob);
   }
-  EXPECT_TRUE(may(eve, Action::kAdminister, nullptr));
-  EXPECT_FALSE(may(ada, Action::kAdminister, nullptr));
-  EXPECT_FALSE(may(ada, Action::kAdminister, &job)) << "nor about a job of their own";
-  EXPECT_NE(may(bob, Action::kLook, &job).error().message.find("ada"), std::string::npos);
+  EXPECT_FALSE(may(ada, Permission::kChangeJob)) << "about no job";
+  EXPECT_TRUE(may(eve, Permission::kAdmin));
+  EXPECT_FALSE(may(ada, Permission::kAdmin));
+  EXPECT_FALSE(may(ada, Permission::kAdmin, &job)) << "nor about a job of their own";
+  EXPECT_NE(may(bob, Permission::kLookInsideJob, &job).error().message.find("ada"),
+            std::string::npos);
+}
+
+TEST(May, ActsOnAMachineOnlyAsItsUser) {
+  Person ada{.name = "ada", .role = Role::kUser, .uid = {}, .created = {}, .disabled = false};
+  EXPECT_NE(may(ada, Permission::kMachineUser).error().message.find("--uid"), std::string::npos);
+  ada.uid = kNobodyKnows;
+  EXPECT_TRUE(may(ada, Permission::kMachineUser));
+  // Only who could write the files themselves has the daemon write them.
+  ada.uid = 0;
+  EXPECT_FALSE(may(ada, Permission::kDaemonUser)) << "no admin";
+  ada.role = Role::kAdmin;
+  EXPECT_TRUE(may(ada, Permission::kDaemonUser));
+  ada.uid = kNobodyKnows;
+  EXPECT_FALSE(may(ada, Permission::kDaemonUser));
+  ada.uid.reset();
+  EXPECT_FALSE(may(ada, Permission::kDaemonUser));
 }
 
 }  // namespace

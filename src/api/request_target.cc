@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <optional>
 
 #include "api/answers.h"
-#include "api/openapi_tables.h"
 #include "base/text.h"
 
 namespace divvy::api {
@@ -19,16 +19,23 @@ int hex_digit(char c) {
   return -1;
 }
 
-// "/v1/jobs/{id}/logs"; only {path} has slashes in it.
-bool matches(std::string_view pattern, std::string_view path) {
-  const auto wanted = split(pattern, '/');
-  const auto given = split(path, '/');
-  const bool open = wanted.back() == "{path}";
-  if (given.size() < wanted.size() || (given.size() > wanted.size() && !open)) return false;
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    if (wanted[i].starts_with('{') ? given[i].empty() : wanted[i] != given[i]) return false;
+// What stands for the one in braces; empty where there is none. Nothing: it is another path.
+std::optional<std::string_view> match(const Route& route, std::string_view path) {
+  const std::size_t open = route.path.find('{');
+  if (open == std::string_view::npos) {
+    return route.path == path ? std::optional(std::string_view()) : std::nullopt;
   }
-  return true;
+  const std::string_view before = route.path.substr(0, open);
+  const std::string_view behind = route.path.substr(route.path.find('}') + 1);
+  if (path.size() <= before.size() + behind.size()) return std::nullopt;
+  if (!path.starts_with(before) || !path.ends_with(behind)) return std::nullopt;
+  path.remove_prefix(before.size());
+  path.remove_suffix(behind.size());
+  const bool slashes = std::holds_alternative<QueueHandler>(route.handler);
+  if (slashes ? path.starts_with('/') : path.find('/') != std::string_view::npos) {
+    return std::nullopt;
+  }
+  return path;
 }
 
 }  // namespace
@@ -63,37 +70,30 @@ Result<std::string> decode_path(std::string_view path) {
   return decoded;
 }
 
-tl::expected<net::HttpRequest, net::HttpResponse> resolve_target(const net::HttpRequest& request) {
-  auto path = decode_path(request.path);
+tl::expected<Target, net::HttpResponse> resolve_target(const net::HttpRequest& request,
+                                                       std::span<const Route> table) {
+  const auto path = decode_path(request.path);
   if (!path) return tl::unexpected(problem(path.error()));
   // "/v1/jobs/prune" is no job.
-  const bool exact = std::ranges::find(openapi_operations(), std::string_view(*path),
-                                       &OperationRow::path) != openapi_operations().end();
+  const bool exact = std::ranges::find(table, std::string_view(*path), &Route::path) != table.end();
   std::string allowed;
-  bool found = false;
-  for (const OperationRow& row : openapi_operations()) {
-    if (exact ? row.path != *path : !matches(row.path, *path)) continue;
-    found = found || row.method == request.method;
-    if (allowed.find(row.method) == std::string::npos) {
-      allowed += (allowed.empty() ? "" : ", ") + std::string(row.method);
-    }
+  for (const Route& route : table) {
+    const auto parameter = match(route, *path);
+    if (!parameter || (exact && route.path != *path)) continue;
+    if (route.method == request.method) return Target{&route, std::string(*parameter)};
+    allowed += (allowed.empty() ? "" : ", ") + std::string(route.method);
   }
   const std::string shown = escape_for_terminal(path->substr(0, 100));
   if (allowed.empty()) {
     return tl::unexpected(
         problem(problem_document(404, "not found", fmt::format("there is no {} here", shown))));
   }
-  if (!found) {
-    net::HttpResponse refused = problem(problem_document(
-        405, "method not allowed",
-        fmt::format("{} cannot be done to {}; {} can",
-                    escape_for_terminal(request.method.substr(0, 20)), shown, allowed)));
-    refused.headers["allow"] = allowed;
-    return tl::unexpected(std::move(refused));
-  }
-  net::HttpRequest resolved = request;
-  resolved.path = *std::move(path);
-  return resolved;
+  net::HttpResponse refused = problem(problem_document(
+      405, "method not allowed",
+      fmt::format("{} cannot be done to {}; {} can",
+                  escape_for_terminal(request.method.substr(0, 20)), shown, allowed)));
+  refused.headers["allow"] = allowed;
+  return tl::unexpected(std::move(refused));
 }
 
 }  // namespace divvy::api

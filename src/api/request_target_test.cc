@@ -26,10 +26,15 @@ TEST(RequestTarget, WhatLeadsElsewhereIsRefused) {
 }
 
 TEST(RequestTarget, PathsThatAreNotThereAndMethodsThatTheyDoNotTake) {
-  EXPECT_EQ(status_of("GET", "/v1/jobs/7/logs"), 200);
+  const auto logs =
+      resolve_target({.method = "GET", .path = "/v1/jobs/7/logs", .query = {}, .body = {}});
+  ASSERT_TRUE(logs);
+  EXPECT_EQ(logs->route->id, "readLogs");
+  EXPECT_EQ(logs->parameter, "7");
   EXPECT_EQ(status_of("PUT", "/v1/queues/research/vision"), 200);
-  for (const char* const path : {"/", "/v2/jobs", "/v1/jobs/", "/v1/jobs/7/", "/v1/jobs//logs",
-                                 "/v1/tenants/a/b", "/v1/queues/", "v1/jobs", "", "*"}) {
+  for (const char* const path :
+       {"/", "/v2/jobs", "/v1/jobs/", "/v1/jobs/7/", "/v1/jobs//logs", "/v1/tenants/a/b",
+        "/v1/queues/", "/v1/queues//a", "v1/jobs", "", "*"}) {
     EXPECT_EQ(status_of("GET", path), 404) << path;
   }
   EXPECT_EQ(status_of("PUT", "/v1/jobs"), 405);

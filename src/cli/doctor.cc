@@ -50,10 +50,10 @@ std::string_view to_string(Verdict verdict) {
   return "unknown";
 }
 
-Findings examine(const Patient& patient) {
+Findings examine(const DoctorInput& input) {
   Findings all;
   for (const auto& look : {examine_driver, examine_daemon, examine_system}) {
-    std::ranges::move(look(patient), std::back_inserter(all));
+    std::ranges::move(look(input), std::back_inserter(all));
   }
   return all;
 }
@@ -94,8 +94,9 @@ std::string doctor_text(const Findings& findings, const Style& style) {
   return text;
 }
 
-int run_doctor(const Patient& patient, OutputFormat format, const Style& style, std::ostream& out) {
-  const Findings findings = examine(patient);
+int run_doctor(const DoctorInput& input, OutputFormat format, const Style& style,
+               std::ostream& out) {
+  const Findings findings = examine(input);
   out << (format == OutputFormat::kTable ? doctor_text(findings, style)
                                          : write_document(doctor_document(findings), format))
       << std::flush;

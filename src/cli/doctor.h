@@ -1,8 +1,8 @@
 // `divvy doctor`: looks at the machine, the driver and the daemon, and says of everything that is
 // not as it should be what it is and how to mend it. It changes nothing.
 //
-// The checks are functions from a Patient to findings; what they look at can be a folder of a test
-// and functions that answer what the test wants. Runs on the main thread.
+// The checks are functions from a DoctorInput to findings; what they look at can be a folder of a
+// test and functions that answer what the test wants. Runs on the main thread.
 #pragma once
 
 #include <sys/types.h>
@@ -41,7 +41,8 @@ struct DaemonSettings {
   std::vector<std::filesystem::path> cdi_folders = {"/etc/cdi", "/var/run/cdi"};
 };
 
-struct Patient {
+// What the checks look at.
+struct DoctorInput {
   std::filesystem::path root = "/";  // All paths of the system are looked up below it
   std::string version;               // Of this `divvy`
   bool simulated = false;            // The environment asks for simulated GPUs
@@ -61,16 +62,17 @@ struct Patient {
   std::function<Status()> preload;
 };
 
-[[nodiscard]] Findings examine_driver(const Patient& patient);
-[[nodiscard]] Findings examine_daemon(const Patient& patient);
-[[nodiscard]] Findings examine_system(const Patient& patient);
+[[nodiscard]] Findings examine_driver(const DoctorInput& input);
+[[nodiscard]] Findings examine_daemon(const DoctorInput& input);
+[[nodiscard]] Findings examine_system(const DoctorInput& input);
 // All of them.
-[[nodiscard]] Findings examine(const Patient& patient);
+[[nodiscard]] Findings examine(const DoctorInput& input);
 
 [[nodiscard]] std::string doctor_document(const Findings& findings);
 [[nodiscard]] std::string doctor_text(const Findings& findings, const Style& style);
 
 // Prints, and gives the exit status: 1 when there are errors.
-int run_doctor(const Patient& patient, OutputFormat format, const Style& style, std::ostream& out);
+int run_doctor(const DoctorInput& input, OutputFormat format, const Style& style,
+               std::ostream& out);
 
 }  // namespace divvy::cli

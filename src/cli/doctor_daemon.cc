@@ -32,19 +32,19 @@ std::string text_in(const json::object& object, std::string_view name) {
   return value != nullptr && value->is_string() ? std::string(value->as_string()) : "";
 }
 
-Finding version_of(const Patient& patient, const json::object& node) {
+Finding version_of(const DoctorInput& input, const json::object& node) {
   const std::string version = text_in(node, "version");
-  if (version == patient.version) {
+  if (version == input.version) {
     return {"daemon.version", Verdict::kOk,
             fmt::format("divvyd runs and is version {}, as this divvy is", version), ""};
   }
   return {"daemon.version", Verdict::kWarning,
-          fmt::format("divvyd is version {} and this divvy {}", version, patient.version),
+          fmt::format("divvyd is version {} and this divvy {}", version, input.version),
           "`systemctl restart divvyd` starts the installed one; tenants go on meanwhile."};
 }
 
 // Processes keep the library that they were started with.
-Finding library_versions(const Patient& patient, const std::string& tenants) {
+Finding library_versions(const DoctorInput& input, const std::string& tenants) {
   std::size_t processes = 0;
   std::size_t others = 0;
   const json::object document = parse_object(tenants);
@@ -56,8 +56,7 @@ Finding library_versions(const Patient& patient, const std::string& tenants) {
     if (list == nullptr || !list->is_array()) continue;
     for (const json::value& process : list->as_array()) {
       ++processes;
-      if (process.is_object() &&
-          text_in(process.as_object(), "libraryVersion") != patient.version) {
+      if (process.is_object() && text_in(process.as_object(), "libraryVersion") != input.version) {
         ++others;
       }
     }
@@ -74,36 +73,36 @@ Finding library_versions(const Patient& patient, const std::string& tenants) {
           "They work as before and get the new one when they are started next."};
 }
 
-Findings answering_daemon(const Patient& patient, const Reply& reply) {
+Findings answering_daemon(const DoctorInput& input, const Reply& reply) {
   Findings findings;
   const json::object node = parse_object(reply.body);
-  findings.push_back(version_of(patient, node));
+  findings.push_back(version_of(input, node));
   const json::value* simulated = node.if_contains("simulated");
   const bool other_kind =
-      simulated != nullptr && simulated->is_bool() && simulated->as_bool() != patient.simulated;
-  if (other_kind && !patient.simulated &&
-      is_of_root(below(patient.root, patient.run_folder / "divvyd.sock"))) {
+      simulated != nullptr && simulated->is_bool() && simulated->as_bool() != input.simulated;
+  if (other_kind && !input.simulated &&
+      is_of_root(below(input.root, input.run_folder / "divvyd.sock"))) {
     findings.push_back(
         {"daemon.kind", Verdict::kNote, "the GPUs of this machine's divvyd are simulated", ""});
   } else if (other_kind) {
     findings.push_back(
         {"daemon.kind", Verdict::kError,
          fmt::format("the divvyd in {} has {} GPUs and this environment asks for {}",
-                     patient.run_folder.string(), patient.simulated ? "real" : "simulated",
-                     patient.simulated ? "simulated ones" : "real ones"),
+                     input.run_folder.string(), input.simulated ? "real" : "simulated",
+                     input.simulated ? "simulated ones" : "real ones"),
          "Set DIVVY_RUN_DIR to another folder, or change the DIVVY_SIM_... "
          "variables."});
   }
-  if (const auto tenants = patient.ask_daemon("/v1/tenants"); tenants && tenants->ok()) {
-    findings.push_back(library_versions(patient, tenants->body));
+  if (const auto tenants = input.ask_daemon("/v1/tenants"); tenants && tenants->ok()) {
+    findings.push_back(library_versions(input, tenants->body));
   }
   return findings;
 }
 
-Finding socket_rights(const Patient& patient) {
+Finding socket_rights(const DoctorInput& input) {
   const std::string check = "daemon.socket";
-  const fs::path path = patient.run_folder / "divvyd.sock";
-  const auto status = look_at(below(patient.root, path));
+  const fs::path path = input.run_folder / "divvyd.sock";
+  const auto status = look_at(below(input.root, path));
   const std::string name = path.string();
   if (!status) return {check, Verdict::kOk, fmt::format("no socket at {} yet", name), ""};
   if (!S_ISSOCK(status->st_mode)) {
@@ -120,10 +119,10 @@ Finding socket_rights(const Patient& patient) {
   return {check, Verdict::kOk, fmt::format("{} has mode {:04o}", name, mode), ""};
 }
 
-Finding state_folder(const Patient& patient) {
+Finding state_folder(const DoctorInput& input) {
   const std::string check = "daemon.state_folder";
-  const fs::path path = below(patient.root, patient.state_folder);
-  const std::string name = patient.state_folder.string();
+  const fs::path path = below(input.root, input.state_folder);
+  const std::string name = input.state_folder.string();
   const auto status = look_at(path);
   if (!status) {
     return {check, Verdict::kOk, fmt::format("{} will be made by divvyd", name), ""};
@@ -132,7 +131,7 @@ Finding state_folder(const Patient& patient) {
     return {check, Verdict::kError, fmt::format("{} is no folder", name),
             "Move it away, or name another one with folders.state."};
   }
-  if (status->st_uid != patient.uid && patient.uid == 0) {
+  if (status->st_uid != input.uid && input.uid == 0) {
     return {check, Verdict::kError, fmt::format("{} belongs to user {}", name, status->st_uid),
             fmt::format("divvyd refuses it: chown root:root {}", name)};
   }
@@ -152,14 +151,14 @@ Finding state_folder(const Patient& patient) {
           "folders.state."};
 }
 
-Finding shim(const Patient& patient) {
+Finding shim(const DoctorInput& input) {
   const std::string check = "daemon.library";
-  const std::string name = patient.shim.string();
-  if (!look_at(patient.shim)) {
+  const std::string name = input.shim.string();
+  if (!look_at(input.shim)) {
     return {check, Verdict::kError, fmt::format("the library {} is missing", name),
             "Programs cannot be put into slices without it: install Divvy again."};
   }
-  if (const Status loaded = patient.preload(); !loaded) {
+  if (const Status loaded = input.preload(); !loaded) {
     return {check, Verdict::kError,
             fmt::format("the library {} cannot be loaded: {}", name, loaded.error().message),
             "Divvy was built for another system: install the package of this one."};
@@ -167,8 +166,8 @@ Finding shim(const Patient& patient) {
   return {check, Verdict::kOk, fmt::format("the library {} can be loaded", name), ""};
 }
 
-Finding configuration(const Patient& patient) {
-  const Status& checked = patient.settings.file;
+Finding configuration(const DoctorInput& input) {
+  const Status& checked = input.settings.file;
   if (checked) return {"daemon.configuration", Verdict::kOk, "the configuration is fine", ""};
   return {"daemon.configuration", Verdict::kError, "the configuration of divvyd is wrong",
           checked.error().message};
@@ -176,11 +175,11 @@ Finding configuration(const Patient& patient) {
 
 }  // namespace
 
-Findings examine_daemon(const Patient& patient) {
+Findings examine_daemon(const DoctorInput& input) {
   Findings findings;
-  const auto reply = patient.ask_daemon("/v1/node");
+  const auto reply = input.ask_daemon("/v1/node");
   if (reply && reply->ok()) {
-    findings = answering_daemon(patient, *reply);
+    findings = answering_daemon(input, *reply);
   } else if (reply || reply.error().code != ErrorCode::kUnavailable) {
     findings.push_back({"daemon.version", Verdict::kError,
                         reply ? fmt::format("divvyd answers with status {}", reply->status)
@@ -189,14 +188,14 @@ Findings examine_daemon(const Patient& patient) {
                         "meanwhile."});
   } else {
     findings.push_back({"daemon.version", Verdict::kWarning,
-                        fmt::format("no divvyd runs in {}", patient.run_folder.string()),
+                        fmt::format("no divvyd runs in {}", input.run_folder.string()),
                         "`systemctl enable --now divvyd` starts one for everybody; `divvy run` "
                         "starts one for you by itself."});
   }
-  findings.push_back(socket_rights(patient));
-  findings.push_back(state_folder(patient));
-  findings.push_back(shim(patient));
-  findings.push_back(configuration(patient));
+  findings.push_back(socket_rights(input));
+  findings.push_back(state_folder(input));
+  findings.push_back(shim(input));
+  findings.push_back(configuration(input));
   return findings;
 }
 

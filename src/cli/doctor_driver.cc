@@ -34,9 +34,9 @@ bool module_is_loaded(const fs::path& root, std::string_view name) {
   return false;
 }
 
-Finding kernel_module(const Patient& patient, const std::optional<std::string>& library) {
+Finding kernel_module(const DoctorInput& input, const std::optional<std::string>& library) {
   const std::string check = "driver.kernel_module";
-  const auto text = read_text(below(patient.root, "/proc/driver/nvidia/version"));
+  const auto text = read_text(below(input.root, "/proc/driver/nvidia/version"));
   if (!text) {
     return {check, Verdict::kError, "the kernel module of the NVIDIA driver is not loaded",
             "Load it with `modprobe nvidia` (dmesg says why it does not), or reboot after the "
@@ -59,7 +59,7 @@ Finding kernel_module(const Patient& patient, const std::optional<std::string>& 
           fmt::format("kernel module and libraries of the driver are both {}", *loaded), ""};
 }
 
-Finding device_nodes(const Patient& patient, std::size_t gpus) {
+Finding device_nodes(const DoctorInput& input, std::size_t gpus) {
   const std::string check = "driver.device_nodes";
   std::vector<std::string> missing;
   std::vector<std::string> closed;
@@ -67,7 +67,7 @@ Finding device_nodes(const Patient& patient, std::size_t gpus) {
   // Numbers may have gaps, so at least one is all that can be asked for.
   if (gpus > 0) wanted.emplace_back("/dev/nvidia0");
   for (const std::string& path : wanted) {
-    const auto status = look_at(below(patient.root, path));
+    const auto status = look_at(below(input.root, path));
     if (!status) {
       missing.push_back(path);
     } else if ((status->st_mode & 0006) != 0006) {
@@ -89,9 +89,9 @@ Finding device_nodes(const Patient& patient, std::size_t gpus) {
   return {check, Verdict::kOk, "the driver's devices are there and open to everybody", ""};
 }
 
-Finding persistence(const Patient& patient) {
+Finding persistence(const DoctorInput& input) {
   const std::string check = "driver.persistence";
-  if (look_at(below(patient.root, "/run/nvidia-persistenced/socket"))) {
+  if (look_at(below(input.root, "/run/nvidia-persistenced/socket"))) {
     return {check, Verdict::kOk, "nvidia-persistenced keeps the driver loaded", ""};
   }
   return {check, Verdict::kNote,
@@ -102,9 +102,9 @@ Finding persistence(const Patient& patient) {
 
 }  // namespace
 
-Findings examine_driver(const Patient& patient) {
+Findings examine_driver(const DoctorInput& input) {
   Findings findings;
-  const auto node = patient.inventory();
+  const auto node = input.inventory();
   if (!node) {
     findings.push_back(
         {"driver.gpus", Verdict::kError,
@@ -112,7 +112,7 @@ Findings examine_driver(const Patient& patient) {
                      trim(node.error().message.substr(0, node.error().message.find('\n')))),
          "Install the NVIDIA driver (`nvidia-smi` then works too), or try simulated GPUs: "
          "DIVVY_SIM_GPUS=2 divvy doctor"});
-    if (patient.simulated) return findings;
+    if (input.simulated) return findings;
   } else {
     const std::size_t gpus = node->gpus().size();
     findings.push_back(
@@ -123,15 +123,15 @@ Findings examine_driver(const Patient& patient) {
          gpus > 0 ? "" : "The driver runs but found no GPU: look at `lspci | grep -i nvidia`."});
     if (node->simulated()) return findings;
   }
-  if (module_is_loaded(patient.root, "nouveau")) {
+  if (module_is_loaded(input.root, "nouveau")) {
     findings.push_back({"driver.nouveau", Verdict::kError,
                         "the driver nouveau is loaded and holds the GPUs",
                         "Write `blacklist nouveau` into /etc/modprobe.d/nouveau.conf, run "
                         "`update-initramfs -u`, and reboot."});
   }
-  findings.push_back(kernel_module(patient, node ? node->driver_version() : std::nullopt));
-  findings.push_back(device_nodes(patient, node ? node->gpus().size() : 0));
-  if (node) findings.push_back(persistence(patient));
+  findings.push_back(kernel_module(input, node ? node->driver_version() : std::nullopt));
+  findings.push_back(device_nodes(input, node ? node->gpus().size() : 0));
+  if (node) findings.push_back(persistence(input));
   return findings;
 }
 

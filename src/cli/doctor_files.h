@@ -1,5 +1,5 @@
-// What the checks of `divvy doctor` read from the file system, below the root of a Patient. Nothing
-// here fails: what cannot be read is not there.
+// What the checks of `divvy doctor` read from the file system, below the root of a DoctorInput.
+// Nothing here fails: what cannot be read is not there.
 #pragma once
 
 #include <sys/stat.h>

@@ -15,33 +15,33 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Finding kernel(const Patient& patient) {
+Finding kernel(const DoctorInput& input) {
   const std::string check = "system.kernel";
   int major = 0;
   int minor = 0;
-  const auto parts = split(patient.kernel, '.');
+  const auto parts = split(input.kernel, '.');
   const auto number = [](std::string_view text, int& value) {
     return std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc();
   };
   if (parts.size() < 2 || !number(parts[0], major) || !number(parts[1], minor)) {
-    return {check, Verdict::kNote, fmt::format("kernel {} is of unknown age", patient.kernel), ""};
+    return {check, Verdict::kNote, fmt::format("kernel {} is of unknown age", input.kernel), ""};
   }
   const int age = major * 1000 + minor;
   if (age < 5009) {
-    return {check, Verdict::kError, fmt::format("kernel {} is too old", patient.kernel),
+    return {check, Verdict::kError, fmt::format("kernel {} is too old", input.kernel),
             "Divvy needs Linux 5.9 or newer (pidfd, sealed memory, close_range)."};
   }
-  return {check, Verdict::kOk, fmt::format("kernel {} has all that is needed", patient.kernel), ""};
+  return {check, Verdict::kOk, fmt::format("kernel {} has all that is needed", input.kernel), ""};
 }
 
-Finding control_groups(const Patient& patient) {
+Finding control_groups(const DoctorInput& input) {
   const std::string check = "system.cgroups";
-  const fs::path base = below(patient.root, "/sys/fs/cgroup");
+  const fs::path base = below(input.root, "/sys/fs/cgroup");
   if (look_at(base / "cgroup.controllers")) {
     const bool writable = ::access((base / "cgroup.procs").c_str(), W_OK) == 0;
     return {check, Verdict::kOk,
             fmt::format("control groups are version 2{}",
-                        patient.uid == 0 && !writable ? ", and read-only here" : ""),
+                        input.uid == 0 && !writable ? ", and read-only here" : ""),
             ""};
   }
   if (look_at(base / "unified/cgroup.procs")) {
@@ -59,12 +59,12 @@ Finding control_groups(const Patient& patient) {
       "Containers cannot be limited without them; inside a container this may be as it should."};
 }
 
-Finding cdi(const Patient& patient) {
+Finding cdi(const DoctorInput& input) {
   const std::string check = "system.cdi";
   std::vector<std::string> missing;
   std::vector<std::string> open;
-  for (const fs::path& folder : patient.settings.cdi_folders) {
-    const auto status = look_at(below(patient.root, folder));
+  for (const fs::path& folder : input.settings.cdi_folders) {
+    const auto status = look_at(below(input.root, folder));
     if (!status) {
       missing.push_back(folder.string());
     } else if ((status->st_mode & 0002) != 0 || status->st_uid != 0) {
@@ -76,7 +76,7 @@ Finding cdi(const Patient& patient) {
             fmt::format("others than root may write to {}", fmt::join(open, ", ")),
             "Whoever writes there decides what containers are given: chown root and chmod 0755."};
   }
-  if (missing.size() == patient.settings.cdi_folders.size()) {
+  if (missing.size() == input.settings.cdi_folders.size()) {
     return {check, Verdict::kNote, "there are no folders for devices of containers (CDI) yet",
             "Root's divvyd makes them; container runtimes then know the GPUs."};
   }
@@ -122,24 +122,24 @@ std::optional<std::pair<std::string, std::string>> owner(const fs::path& root,
   return std::nullopt;
 }
 
-Finding metrics_port(const Patient& patient) {
+Finding metrics_port(const DoctorInput& input) {
   const std::string check = "system.metrics_port";
-  if (patient.settings.metrics_port == 0) {
+  if (input.settings.metrics_port == 0) {
     return {check, Verdict::kOk, "metrics are not served, as the configuration says", ""};
   }
-  const auto inodes = listeners(patient.root, patient.settings.metrics_port);
+  const auto inodes = listeners(input.root, input.settings.metrics_port);
   if (inodes.empty()) {
     return {check, Verdict::kOk,
-            fmt::format("port {} is free for metrics", patient.settings.metrics_port), ""};
+            fmt::format("port {} is free for metrics", input.settings.metrics_port), ""};
   }
-  const auto who = owner(patient.root, inodes);
+  const auto who = owner(input.root, inodes);
   if (who && who->first == "divvyd") {
     return {check, Verdict::kOk,
-            fmt::format("divvyd serves metrics on port {}", patient.settings.metrics_port), ""};
+            fmt::format("divvyd serves metrics on port {}", input.settings.metrics_port), ""};
   }
   return {check, Verdict::kWarning,
           fmt::format("port {}, where divvyd serves metrics, is taken by {}",
-                      patient.settings.metrics_port,
+                      input.settings.metrics_port,
                       who ? fmt::format("{} (pid {})", who->first, who->second)
                           : "another program (root can see which)"),
           "Stop it (dcgm-exporter is not needed beside divvyd), or set metrics.address in "
@@ -147,13 +147,13 @@ Finding metrics_port(const Patient& patient) {
 }
 
 // Of the daemon where it runs and may be looked at, else of this shell.
-Finding descriptors(const Patient& patient) {
-  std::uint64_t limit = patient.open_files;
-  const auto lock = read_text(below(patient.root, patient.run_folder / "divvyd.lock"));
+Finding descriptors(const DoctorInput& input) {
+  std::uint64_t limit = input.open_files;
+  const auto lock = read_text(below(input.root, input.run_folder / "divvyd.lock"));
   const std::string pid(trim(lock.value_or("")));
   const bool is_number = !pid.empty() && pid.find_first_not_of("0123456789") == std::string::npos;
   const auto limits =
-      is_number ? read_text(below(patient.root, "/proc/" + pid + "/limits")) : std::nullopt;
+      is_number ? read_text(below(input.root, "/proc/" + pid + "/limits")) : std::nullopt;
   if (limits) {
     for (const std::string_view line : split(*limits, '\n')) {
       if (!line.starts_with("Max open files")) continue;
@@ -169,9 +169,9 @@ Finding descriptors(const Patient& patient) {
           "`ulimit -n 65536` in the shell that starts it."};
 }
 
-Finding mps(const Patient& patient) {
-  for (const std::string_view folder : split(patient.search_path, ':')) {
-    const fs::path program = below(patient.root, fs::path(folder) / "nvidia-cuda-mps-control");
+Finding mps(const DoctorInput& input) {
+  for (const std::string_view folder : split(input.search_path, ':')) {
+    const fs::path program = below(input.root, fs::path(folder) / "nvidia-cuda-mps-control");
     if (!folder.empty() && ::access(program.c_str(), X_OK) == 0) {
       return {"system.mps", Verdict::kOk, "MPS is installed, so `divvy run --mode mps` can work",
               ""};
@@ -182,14 +182,14 @@ Finding mps(const Patient& patient) {
           "(nvidia-compute-utils, nvidia-cuda-mps)."};
 }
 
-Finding clock(const Patient& patient) {
+Finding clock(const DoctorInput& input) {
   using namespace std::chrono;
-  if (patient.now < WallTime(sys_days(year(2024) / 1 / 1))) {
+  if (input.now < WallTime(sys_days(year(2024) / 1 / 1))) {
     return {"system.clock", Verdict::kError, "the clock says that it is before 2024",
             "Set it (`timedatectl set-ntp true`): times in the ledger and in metrics are wrong "
             "until then."};
   }
-  if (!patient.clock_synchronized) {
+  if (!input.clock_synchronized) {
     return {"system.clock", Verdict::kNote, "the clock is not kept in step with others",
             "`timedatectl set-ntp true` does that, so that logs and metrics of several machines "
             "can be compared."};
@@ -199,10 +199,9 @@ Finding clock(const Patient& patient) {
 
 }  // namespace
 
-Findings examine_system(const Patient& patient) {
-  return {kernel(patient),       control_groups(patient), cdi(patient),
-          metrics_port(patient), descriptors(patient),    mps(patient),
-          clock(patient)};
+Findings examine_system(const DoctorInput& input) {
+  return {kernel(input), control_groups(input), cdi(input), metrics_port(input), descriptors(input),
+          mps(input),    clock(input)};
 }
 
 }  // namespace divvy::cli

@@ -46,22 +46,22 @@ class Doctor : public ::testing::Test {
       fs::create_directories(root_ / name);
       fs::permissions(root_ / name, fs::perms(0755));
     }
-    patient_.root = root_;
-    patient_.version = "1.2.3";
-    patient_.uid = ::geteuid();
-    patient_.run_folder = "/run/divvy";
-    patient_.state_folder = "/var/lib/divvy";
-    patient_.shim = root_ / "lib/libdivvy.so";
-    patient_.search_path = "/usr/local/bin:/usr/bin";
-    patient_.kernel = "6.1.0-28-amd64";
-    patient_.open_files = 1 << 20;
-    patient_.now = std::chrono::sys_days(std::chrono::year(2026) / 11 / 15);
-    patient_.inventory = [] { return test_node(test_parts(2)); };
-    patient_.ask_daemon = [](const std::string& path) -> Result<Reply> {
+    input_.root = root_;
+    input_.version = "1.2.3";
+    input_.uid = ::geteuid();
+    input_.run_folder = "/run/divvy";
+    input_.state_folder = "/var/lib/divvy";
+    input_.shim = root_ / "lib/libdivvy.so";
+    input_.search_path = "/usr/local/bin:/usr/bin";
+    input_.kernel = "6.1.0-28-amd64";
+    input_.open_files = 1 << 20;
+    input_.now = std::chrono::sys_days(std::chrono::year(2026) / 11 / 15);
+    input_.inventory = [] { return test_node(test_parts(2)); };
+    input_.ask_daemon = [](const std::string& path) -> Result<Reply> {
       if (path == "/v1/node") return Reply{200, kNode};
       return Reply{200, R"({"items":[{"processes":[{"libraryVersion":"1.2.3"}]}]})"};
     };
-    patient_.preload = [] { return Status(); };
+    input_.preload = [] { return Status(); };
   }
   void TearDown() override { fs::remove_all(root_); }
 
@@ -71,7 +71,7 @@ class Doctor : public ::testing::Test {
   }
 
   Finding finding(std::string_view check) const {
-    for (const Finding& one : examine(patient_)) {
+    for (const Finding& one : examine(input_)) {
       if (one.check == check) return one;
     }
     return {"", Verdict::kOk, "there is no finding " + std::string(check), ""};
@@ -84,17 +84,17 @@ class Doctor : public ::testing::Test {
   }
 
   fs::path root_;
-  Patient patient_;
+  DoctorInput input_;
 };
 
 TEST_F(Doctor, FindsNothingWhereAllIsWell) {
   if (::geteuid() != 0) GTEST_SKIP() << "the folders of CDI have to be root's";
-  for (const Finding& one : examine(patient_)) {
+  for (const Finding& one : examine(input_)) {
     EXPECT_EQ(to_string(one.verdict), "ok") << one.check << ": " << one.text;
     EXPECT_EQ(one.fix, "");
   }
   std::ostringstream out;
-  EXPECT_EQ(run_doctor(patient_, OutputFormat::kTable, plain_style(), out), 0);
+  EXPECT_EQ(run_doctor(input_, OutputFormat::kTable, plain_style(), out), 0);
   EXPECT_THAT(out.str(), HasSubstr("0 errors, 0 warnings"));
 }
 
@@ -108,7 +108,7 @@ TEST_F(Doctor, TellsADriverThatWasUpdatedInUse) {
 }
 
 TEST_F(Doctor, TellsAMissingDriverAndNouveau) {
-  patient_.inventory = []() -> Result<model::Node> {
+  input_.inventory = []() -> Result<model::Node> {
     return err(ErrorCode::kNotFound, "libnvidia-ml.so.1 was not found\nmore");
   };
   write("proc/modules", "nouveau 1 0 - Live\n");
@@ -126,26 +126,26 @@ TEST_F(Doctor, TellsMissingAndClosedDevices) {
 }
 
 TEST_F(Doctor, OfSimulatedGpusOnlyTheNumberIsLookedAt) {
-  patient_.inventory = [] {
+  input_.inventory = [] {
     auto parts = test_parts(2);
     parts.simulated = true;
     return test_node(std::move(parts));
   };
-  EXPECT_EQ(examine_driver(patient_).size(), 1U);
+  EXPECT_EQ(examine_driver(input_).size(), 1U);
   expect("driver.gpus", Verdict::kOk, "2 simulated GPUs answer");
 }
 
 TEST_F(Doctor, TellsADaemonThatIsMissingOrOfAnotherVersion) {
-  patient_.version = "1.3.0";
+  input_.version = "1.3.0";
   expect("daemon.version", Verdict::kWarning, "divvyd is version 1.2.3 and this divvy 1.3.0");
   expect("daemon.processes", Verdict::kNote, "1 of 1 process runs with the library of another");
-  patient_.simulated = true;
+  input_.simulated = true;
   expect("daemon.kind", Verdict::kError, "has real GPUs and this environment asks for simulated");
-  patient_.ask_daemon = [](const std::string&) -> Result<Reply> {
+  input_.ask_daemon = [](const std::string&) -> Result<Reply> {
     return err(ErrorCode::kUnavailable, "nobody listens");
   };
   expect("daemon.version", Verdict::kWarning, "no divvyd runs in /run/divvy");
-  patient_.ask_daemon = [](const std::string&) -> Result<Reply> {
+  input_.ask_daemon = [](const std::string&) -> Result<Reply> {
     return err(ErrorCode::kTimeout, "no answer within 5 s");
   };
   expect("daemon.version", Verdict::kError, "no answer within 5 s");
@@ -156,11 +156,11 @@ TEST_F(Doctor, TellsWhatIsWrongWithFoldersAndLibrary) {
   expect("daemon.state_folder", Verdict::kWarning, "others may write");
   write("run/divvy/divvyd.sock", "");
   expect("daemon.socket", Verdict::kError, "is no socket");
-  patient_.preload = [] { return Status(err(ErrorCode::kUnsupported, "wrong ELF class")); };
+  input_.preload = [] { return Status(err(ErrorCode::kUnsupported, "wrong ELF class")); };
   expect("daemon.library", Verdict::kError, "cannot be loaded: wrong ELF class");
-  fs::remove(patient_.shim);
+  fs::remove(input_.shim);
   expect("daemon.library", Verdict::kError, "is missing");
-  patient_.settings.file = err(ErrorCode::kInvalidArgument, "f:1:2: wrong");
+  input_.settings.file = err(ErrorCode::kInvalidArgument, "f:1:2: wrong");
   EXPECT_EQ(finding("daemon.configuration").fix, "f:1:2: wrong");
 }
 
@@ -176,14 +176,14 @@ TEST_F(Doctor, NamesWhoHasTheMetricsPort) {
   expect("system.metrics_port", Verdict::kWarning, "taken by dcgm-exporter (pid 42)");
   write("proc/42/comm", "divvyd\n");
   expect("system.metrics_port", Verdict::kOk, "divvyd serves metrics on port 9400");
-  patient_.settings.metrics_port = 9401;
+  input_.settings.metrics_port = 9401;
   expect("system.metrics_port", Verdict::kOk, "port 9401 is free");
-  patient_.settings.metrics_port = 0;
+  input_.settings.metrics_port = 0;
   expect("system.metrics_port", Verdict::kOk, "not served");
 }
 
 TEST_F(Doctor, TellsKernelControlGroupsLimitsMpsAndClock) {
-  patient_.kernel = "4.19.0";
+  input_.kernel = "4.19.0";
   expect("system.kernel", Verdict::kError, "4.19.0 is too old");
   fs::remove_all(root_ / "sys/fs/cgroup");
   expect("system.cgroups", Verdict::kWarning, "no control groups");
@@ -196,9 +196,9 @@ TEST_F(Doctor, TellsKernelControlGroupsLimitsMpsAndClock) {
   expect("system.open_files", Verdict::kWarning, "divvyd may open 1024 files");
   fs::remove(root_ / "usr/bin/nvidia-cuda-mps-control");
   expect("system.mps", Verdict::kNote, "not in PATH");
-  patient_.clock_synchronized = false;
+  input_.clock_synchronized = false;
   expect("system.clock", Verdict::kNote, "not kept in step");
-  patient_.now = WallTime();
+  input_.now = WallTime();
   expect("system.clock", Verdict::kError, "before 2024");
 }
 
@@ -212,9 +212,9 @@ TEST_F(Doctor, FoldersOfContainersMustBeRoots) {
 }
 
 TEST_F(Doctor, ErrorsDecideTheExitStatusAndProgramsCanRead) {
-  patient_.kernel = "4.19.0";
+  input_.kernel = "4.19.0";
   std::ostringstream out;
-  EXPECT_EQ(run_doctor(patient_, OutputFormat::kJson, plain_style(), out), 1);
+  EXPECT_EQ(run_doctor(input_, OutputFormat::kJson, plain_style(), out), 1);
   const auto document = boost::json::parse(out.str()).as_object();
   EXPECT_EQ(document.at("kind").as_string(), "Examination");
   EXPECT_EQ(document.at("errors").to_number<int>(), 1);

@@ -4,7 +4,7 @@
 
 #include "cli/command_groups.h"
 #include "cli/command_tree.h"
-#include "cli/doctor_patient.h"
+#include "cli/doctor_input.h"
 #include "cli/events_command.h"
 #include "cli/exit_codes.h"
 #include "cli/gpu_command.h"

@@ -15,6 +15,7 @@
 #include "cli/exit_codes.h"
 #include "cli/member_visit.h"
 #include "cli/session.h"
+#include "sys/pipe.h"
 
 extern char** environ;
 
@@ -22,19 +23,6 @@ namespace divvy::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Pipe {
-  UniqueFd read;
-  UniqueFd write;
-};
-
-Result<Pipe> make_pipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return err(ErrorCode::kResourceExhausted, "no pipe: {}", std::strerror(errno));
-  }
-  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
 
 // tar with one of its streams in the pipe.
 Result<pid_t> start_tar(std::vector<std::string> words, int fd, int as) {
@@ -88,7 +76,7 @@ fs::path without_slash(const fs::path& path) {
 
 int copy_from_member(const Session& session, const MemberPlace& place, const std::string& from,
                      const std::string& to) {
-  auto pipe = make_pipe();
+  auto pipe = sys::make_pipe();
   if (!pipe) return session.fail(pipe.error());
   // As cp does it: into a folder that is there, otherwise as a thing of that name.
   std::error_code code;
@@ -120,11 +108,11 @@ int copy_from_member(const Session& session, const MemberPlace& place, const std
   }
   auto stream = MemberStream::open(session, place, {{"kind", "copy-out"}, {"path", from}});
   if (!stream) return stream.error();
-  const auto tar = start_tar(std::move(words), pipe->read.get(), STDIN_FILENO);
+  const auto tar = start_tar(std::move(words), pipe->reader.get(), STDIN_FILENO);
   if (!tar) return session.fail(tar.error());
-  pipe->read.reset();
-  const Status sent = pass_on(*stream, {.output = pipe->write.get(), .error = STDERR_FILENO});
-  pipe->write.reset();
+  pipe->reader.reset();
+  const Status sent = pass_on(*stream, {.output = pipe->writer.get(), .error = STDERR_FILENO});
+  pipe->writer.reset();
   const bool taken = succeeded(*tar);
   if (!sent) return session.fail(sent.error());
   return taken ? kExitOk : kExitError;
@@ -137,19 +125,19 @@ int copy_to_member(const Session& session, const MemberPlace& place, const std::
     session.say(from + ": no such file or folder");
     return kExitNotFound;
   }
-  auto pipe = make_pipe();
+  auto pipe = sys::make_pipe();
   if (!pipe) return session.fail(pipe.error());
   auto stream = MemberStream::open(session, place, {{"kind", "copy-in"}, {"path", to}});
   if (!stream) return stream.error();
   const fs::path source = without_slash(fs::absolute(from));
   const auto tar = start_tar({"--create", "--file", "-", "--directory",
                               source.parent_path().string(), "--", source.filename().string()},
-                             pipe->write.get(), STDOUT_FILENO);
+                             pipe->writer.get(), STDOUT_FILENO);
   if (!tar) return session.fail(tar.error());
-  pipe->write.reset();
+  pipe->writer.reset();
   const Status taken = pass_on(
-      *stream, {.input = pipe->read.get(), .output = STDOUT_FILENO, .error = STDERR_FILENO});
-  pipe->read.reset();
+      *stream, {.input = pipe->reader.get(), .output = STDOUT_FILENO, .error = STDERR_FILENO});
+  pipe->reader.reset();
   const bool sent = succeeded(*tar);
   if (!taken) return session.fail(taken.error());
   return sent ? kExitOk : kExitError;

@@ -38,6 +38,11 @@ void add_create(CLI::App& slice, SliceArguments& arguments) {
   create->add_option("--class", arguments.tenant_class, "latency goes before batch (default batch)")
       ->type_name("CLASS");
   create
+      ->add_option("--mode", arguments.mode,
+                   "timeslice: take turns on the GPU; mps: run side by side (default: sharing.mode "
+                   "of divvyd)")
+      ->type_name("MODE");
+  create
       ->add_option("--device", arguments.devices,
                    "Only this GPU: index, UUID or the beginning of one; may be repeated")
       ->type_name("GPU")
@@ -64,6 +69,7 @@ int create(const SliceArguments& arguments, const Daemon& daemon, const SliceScr
       {"name", arguments.name}, {"cap", arguments.cap}, {"class", arguments.tenant_class}};
   if (arguments.gpu || !arguments.memory) body["gpu"] = arguments.gpu.value_or("1");
   if (arguments.memory) body["memory"] = *arguments.memory;
+  if (!arguments.mode.empty()) body["mode"] = arguments.mode;
   if (!arguments.devices.empty()) body["devices"] = json::value_from(arguments.devices);
   if (!arguments.models.empty()) body["models"] = json::value_from(arguments.models);
   if (!arguments.queue.empty()) body["queue"] = arguments.queue;

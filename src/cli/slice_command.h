@@ -23,6 +23,7 @@ struct SliceArguments {
   std::optional<std::string> memory;
   bool cap = false;
   std::string tenant_class = "batch";
+  std::string mode;  // Empty: as the machine is set up
   std::vector<std::string> devices;
   std::vector<std::string> models;
   std::string queue;  // Empty: the default one

@@ -67,7 +67,7 @@ TEST_F(AdmissionTest, JobsAndProcessesAreNumberedInOneLine) {
   EXPECT_EQ(house_.submit(300), model::JobId(3));
 }
 
-TEST_F(AdmissionTest, WhoDoesNotWaitIsRefusedAndLeavesNothing) {
+TEST_F(AdmissionTest, WithoutWaitingIsRefusedAndLeavesNoJob) {
   admitted(ask(2000));
   const Answer given = answer(ask(500));
   ASSERT_TRUE(given && *given && std::holds_alternative<NotNow>(**given));
@@ -75,14 +75,14 @@ TEST_F(AdmissionTest, WhoDoesNotWaitIsRefusedAndLeavesNothing) {
   EXPECT_EQ(house_.submit(100), model::JobId(2)) << "its number was given again";
 }
 
-TEST_F(AdmissionTest, WhoEndedAMomentAgoIsNotInTheWay) {
+TEST_F(AdmissionTest, SeesGpusOfAJobThatHasJustEnded) {
   const model::JobId first = admitted(ask(2000));
   house_.machine.leave_unseen(key(first));
   admitted(ask(2000));
   EXPECT_EQ(house_.stored(first).state, JobState::kSucceeded);
 }
 
-TEST_F(AdmissionTest, WhoWaitsStandsInOneLineWithJobs) {
+TEST_F(AdmissionTest, ProcessesAndJobsShareOneLine) {
   const model::JobId first = admitted(ask(2000));
   const model::JobId job = house_.submit(2000);
   const auto waiting = ask(2000, true);
@@ -95,7 +95,7 @@ TEST_F(AdmissionTest, WhoWaitsStandsInOneLineWithJobs) {
   admitted(waiting);
 }
 
-TEST_F(AdmissionTest, WhoGivesUpIsForgotten) {
+TEST_F(AdmissionTest, ADisconnectedWaiterIsWithdrawn) {
   admitted(ask(2000));
   const auto waiting = ask(500, true);
   EXPECT_FALSE(answer(waiting).has_value());
@@ -105,7 +105,7 @@ TEST_F(AdmissionTest, WhoGivesUpIsForgotten) {
   EXPECT_EQ(house_.dispatcher->waiting(), 0U);
 }
 
-TEST_F(AdmissionTest, WhoGivesUpInTheMiddleOfTheGrantHoldsNothing) {
+TEST_F(AdmissionTest, ADisconnectDuringTheGrantHoldsNothing) {
   const auto admission = ask(500);
   house_.machine.grants.block(key(model::JobId(1)));
   house_.dispatcher->step();
@@ -127,7 +127,7 @@ TEST_F(AdmissionTest, AWaitingOneThatIsDeletedIsTold) {
   EXPECT_NE(given->error().message.find("cancelled by root"), std::string::npos);
 }
 
-TEST_F(AdmissionTest, WhereSomebodyWasQuickerWhoWaitsTriesAgain) {
+TEST_F(AdmissionTest, ARefusedGrantIsRetriedWhileTheCallerWaits) {
   house_.machine.refuse = 1;
   const auto waiting = ask(300, true);
   EXPECT_FALSE(answer(waiting).has_value());
@@ -211,7 +211,7 @@ TEST_F(AdmissionTest, AfterARestartTheyAreThereOrHaveEnded) {
   EXPECT_EQ(house_.machine.held().size(), 2U);
 }
 
-TEST_F(AdmissionTest, WhatNobodyWasToldOfIsGivenBackAfterARestart) {
+TEST_F(AdmissionTest, ReleasesUnacknowledgedGrantsAfterARestart) {
   house_.machine.hold({.key = {model::JobId(9), 1, 0}, .holder = Holder::kProcess});
   house_.kill();
   house_.open();
@@ -243,7 +243,7 @@ TEST_F(AdmissionTest, AProcessThatTheStoreDoesNotKnowAndThatUsesItsGpuBecomesAJo
   EXPECT_TRUE(std::holds_alternative<NotNow>(**given));
 }
 
-TEST_F(AdmissionTest, SlicesFromBeforeEverybodyWasAJobBecomeJobs) {
+TEST_F(AdmissionTest, AdoptsSlicesWithoutAJob) {
   const model::JobId job = admitted(ask(500));
   agent::HeldSlices old = house_.machine.held().front();
   house_.machine.leave(key(job));
@@ -265,7 +265,7 @@ TEST_F(AdmissionTest, SlicesFromBeforeEverybodyWasAJobBecomeJobs) {
   EXPECT_TRUE(std::holds_alternative<NotNow>(**given));
 }
 
-TEST_F(AdmissionTest, ChangesAreBookedAndRefusedAsNewOnesWouldBe) {
+TEST_F(AdmissionTest, ResizesAreBookedAndCheckedLikeNewSlices) {
   const model::JobId job = admitted(ask(500));
   admitted(ask(300));
   const auto slices = [&](std::uint32_t share) {

@@ -71,9 +71,7 @@ std::string Dispatcher::job_name(const std::vector<std::string>& command) {
 }
 
 model::GpuMode Dispatcher::mode_for(const model::JobSpec& spec) const {
-  const bool can_be_mps = spec.request.gpus_per_member() == 1 && !spec.container &&
-                          spec.holder != model::Holder::kSlice;
-  return can_be_mps ? default_mode_.load() : model::GpuMode::kTimeslice;
+  return spec.request.gpus_per_member() == 1 ? default_mode_.load() : model::GpuMode::kTimeslice;
 }
 
 Dispatcher::Dispatcher(Parts parts)
@@ -155,8 +153,11 @@ int Dispatcher::patience_ms() {
 
 Status Dispatcher::check(const model::JobSpec& asked, const std::string& owner) {
   DIVVY_TRY(user, user_name_of(parts_.database, owner));
-  const auto runs = agent::ask_and_wait(
-      parts_.agents.here(), agent::CheckOrder{std::move(user), asked.container}, kMachinePatience);
+  const auto runs =
+      agent::ask_and_wait(parts_.agents.here(),
+                          agent::CheckOrder{std::move(user), asked.container,
+                                            asked.mode.value_or(model::GpuMode::kTimeslice)},
+                          kMachinePatience);
   // A machine that is away can be asked when it is back.
   if (!runs && runs.error().code != ErrorCode::kUnavailable) return err(runs.error());
   const model::JobSpec spec = with_defaults(asked);

@@ -37,7 +37,7 @@ TEST(Dispatcher, AGangStartsWithOneSliceForEachMember) {
   EXPECT_EQ(house.stored(job).state, JobState::kRunning);
 }
 
-TEST(Dispatcher, WhereSomebodyWasQuickerTheJobWaitsAndNothingIsKept) {
+TEST(Dispatcher, ARefusedGrantRequeuesTheJobAndHoldsNothing) {
   House house;
   house.machine.refuse = 1;
   const model::JobId job = house.submit(300);
@@ -79,7 +79,7 @@ TEST(Dispatcher, ACancelledJobIsEndedBeforeItsSliceIsFree) {
   EXPECT_TRUE(house.machine.held().empty());
 }
 
-TEST(Dispatcher, AMemberThatCouldNotBeToldToEndIsToldAgain) {
+TEST(Dispatcher, RetriesAFailedStop) {
   House house;
   house.runtime.fail_stops = 2;
   const model::JobId job = house.submit(300);
@@ -96,7 +96,7 @@ TEST(Dispatcher, AMemberThatCouldNotBeToldToEndIsToldAgain) {
   EXPECT_TRUE(house.machine.held().empty());
 }
 
-TEST(Dispatcher, AMemberThatCouldNotBeLookedAtIsToldToEndLater) {
+TEST(Dispatcher, StopsAMemberOnceItsStateIsKnown) {
   House house;
   const model::JobId job = house.submit(300);
   house.settle();
@@ -111,7 +111,7 @@ TEST(Dispatcher, AMemberThatCouldNotBeLookedAtIsToldToEndLater) {
   EXPECT_TRUE(house.machine.held().empty());
 }
 
-TEST(Dispatcher, AMemberThatCannotBeLookedAtIsNotStartedTwice) {
+TEST(Dispatcher, DoesNotRestartAMemberOfUnknownState) {
   House house;
   house.runtime.fail_finds = 1;
   const model::JobId job = house.submit(300);
@@ -216,7 +216,7 @@ TEST(Dispatcher, WhatAMemberUsedIsKeptWithItsEnd) {
   EXPECT_EQ(sums[0].cpu, 1'500U);
 }
 
-TEST(Dispatcher, WhatTheShepherdToldIsKeptAlsoWhereTheDaemonWasNotThere) {
+TEST(Dispatcher, KeepsTheShepherdsUsageOfMembersThatEndedWhileTheDaemonWasDown) {
   House house;
   const model::JobId job = house.submit(500);
   house.settle();
@@ -234,7 +234,7 @@ TEST(Dispatcher, WhatTheShepherdToldIsKeptAlsoWhereTheDaemonWasNotThere) {
   EXPECT_EQ(sums[0].cpu, 1'500U) << "booked once";
 }
 
-TEST(Dispatcher, WhatWasHeldAndUsedIsBooked) {
+TEST(Dispatcher, BooksHeldAndUsedGpuTime) {
   House house;
   const model::JobId job = house.submit(500);
   house.settle();

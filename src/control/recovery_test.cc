@@ -10,7 +10,7 @@ namespace {
 using model::JobState;
 using testing::House;
 
-TEST(Recovery, WhatRanRunsOnAndIsFinishedByTheNextOne) {
+TEST(Recovery, RunningJobsSurviveARestartOfTheDaemon) {
   House house;
   const model::JobId job = house.submit(300);
   house.settle();
@@ -25,7 +25,7 @@ TEST(Recovery, WhatRanRunsOnAndIsFinishedByTheNextOne) {
   EXPECT_TRUE(house.machine.held().empty());
 }
 
-TEST(Recovery, WhatEndedMeanwhileIsFinishedWithItsExitCode) {
+TEST(Recovery, ReportsTheExitCodeOfAJobThatEndedWhileTheDaemonWasDown) {
   House house;
   const model::JobId job = house.submit(300);
   house.settle();
@@ -41,7 +41,7 @@ TEST(Recovery, WhatEndedMeanwhileIsFinishedWithItsExitCode) {
 }
 
 // Killed after each thing that a start does: written down, one slice, all slices, one member.
-TEST(Recovery, AStartThatWasInterruptedIsFinishedOnce) {
+TEST(Recovery, CompletesAnInterruptedStartExactlyOnce) {
   for (const int slices : {0, 1, 2}) {
     for (const int members : {0, 1}) {
       if (members > slices) continue;
@@ -72,7 +72,7 @@ TEST(Recovery, AStartThatWasInterruptedIsFinishedOnce) {
 
 // Of the two members one was started when the daemon was killed, and the other one finds its place
 // taken.
-TEST(Recovery, AGangOfWhichAPartLivesIsEndedBeforeItIsStartedAnew) {
+TEST(Recovery, StopsAPartlyStartedGangBeforeItRestarts) {
   House house;
   const model::JobId job = house.submit(1000, 2);
   house.dispatcher->step();
@@ -144,7 +144,7 @@ TEST(Recovery, AJobWhoseStartWaitsForAnOlderMemberCanBeCancelled) {
 }
 
 // A process in an uninterruptible sleep does not even die of SIGKILL.
-TEST(Recovery, AMemberThatDoesNotDieKeepsNobodyWaiting) {
+TEST(Recovery, AnUnkillableMemberDoesNotBlockTheStart) {
   House house;
   house.kill();
   const agent::StartOrder start({model::JobId(99), 1, 0}, jobs::testing::spec(300));
@@ -164,7 +164,7 @@ TEST(Recovery, AMemberThatDoesNotDieKeepsNobodyWaiting) {
   EXPECT_EQ(house.runtime.find(start.key).error().code, ErrorCode::kNotFound);
 }
 
-TEST(Recovery, AMemberThatCannotBeStoppedKeepsNobodyWaiting) {
+TEST(Recovery, AFailedStopDoesNotBlockTheStart) {
   House house;
   house.kill();
   const agent::StartOrder start({model::JobId(99), 1, 0}, jobs::testing::spec(300));
@@ -178,7 +178,7 @@ TEST(Recovery, AMemberThatCannotBeStoppedKeepsNobodyWaiting) {
   EXPECT_FALSE(house.runtime.lives(start.key));
 }
 
-TEST(Recovery, AMemberThatCannotBeLookedAtIsNotTakenForDead) {
+TEST(Recovery, AMemberOfUnknownStateIsNotTakenForDead) {
   House house;
   const model::JobId job = house.submit(300);
   house.settle();
@@ -194,7 +194,7 @@ TEST(Recovery, AMemberThatCannotBeLookedAtIsNotTakenForDead) {
   EXPECT_EQ(house.stored(job).state, JobState::kSucceeded);
 }
 
-TEST(Recovery, SlicesAndMembersOfNobodyAreEnded) {
+TEST(Recovery, EndsOrphanedSlicesAndMembers) {
   House house;
   house.kill();
   const model::MemberKey stray{model::JobId(99), 1, 0};

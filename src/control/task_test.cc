@@ -57,7 +57,7 @@ class Tasks : public ::testing::Test {
   std::unique_ptr<JobLines> lines_ = std::make_unique<JobLines>();
 };
 
-TEST_F(Tasks, OfOneJobRunOneAfterTheOtherAndOfOthersBesideThem) {
+TEST_F(Tasks, OfOneJobAreSerializedAndOfSeveralJobsConcurrent) {
   add(1, look(1, 2));
   add(1, look(1, 1));
   add(2, look(2, 1));
@@ -73,7 +73,7 @@ TEST_F(Tasks, OfOneJobRunOneAfterTheOtherAndOfOthersBesideThem) {
   EXPECT_EQ(woken_, 4);
 }
 
-TEST_F(Tasks, GoOnWhenTheLastOfManyHasAnsweredWhateverTheOrder) {
+TEST_F(Tasks, ResumeAfterTheLastOfSeveralReplies) {
   add(1, look_at_all({&agent_, nullptr, &agent_}));
   agent_.answer(1, err(ErrorCode::kIo, "broken"));
   EXPECT_TRUE(said_.empty());
@@ -81,14 +81,14 @@ TEST_F(Tasks, GoOnWhenTheLastOfManyHasAnsweredWhateverTheOrder) {
   EXPECT_EQ(said_, (std::vector<std::string>{"found", "there is no such machine", "broken"}));
 }
 
-TEST_F(Tasks, WithNobodyToAskDoNotWait) {
+TEST_F(Tasks, WithoutRequestsDoNotSuspend) {
   add(1, look_at_all({}));
   add(1, look_at_all({nullptr}));
   EXPECT_EQ(lines_->size(), 0U);
   EXPECT_EQ(said_, (std::vector<std::string>{"there is no such machine"}));
 }
 
-TEST_F(Tasks, ThatWaitAreDroppedWithTheirLineAndLateRepliesAreHeardByNobody) {
+TEST_F(Tasks, AreDroppedWithTheirLineAndLateRepliesAreIgnored) {
   add(1, look(1, 1));
   box_->close();
   lines_.reset();

@@ -46,7 +46,7 @@ class HealthBoardTest : public ::testing::Test {
       settings, {{model::GpuIndex(0), gpu(0), {}}, {model::GpuIndex(1), gpu(1), {}}}, clock};
 };
 
-TEST_F(HealthBoardTest, TheOneThatIsSilentIsInTroubleAndTheOthersAreNot) {
+TEST_F(HealthBoardTest, OnlyTheSilentGpuBecomesSuspect) {
   sample(0);
   sample(1);
   const Duration patience = seconds(1) + settings.answer_time;

@@ -25,38 +25,10 @@ constexpr const char* kKernel = R"ptx(
 .target sm_70
 .address_size 64
 
-//@simgpu mark ns=1000 fill32=param0,param1,param2
-
-.visible .entry mark(.param .u64 mark_to, .param .u64 mark_count, .param .u32 mark_value)
-{
-  .reg .pred %done;
-  .reg .u32 %block, %threads, %thread, %blocks, %value;
-  .reg .u64 %to, %count, %index, %step, %offset, %target;
-
-  ld.param.u64 %to, [mark_to];
-  ld.param.u64 %count, [mark_count];
-  ld.param.u32 %value, [mark_value];
-  cvta.to.global.u64 %to, %to;
-  mov.u32 %block, %ctaid.x;
-  mov.u32 %threads, %ntid.x;
-  mov.u32 %thread, %tid.x;
-  mov.u32 %blocks, %nctaid.x;
-  mul.wide.u32 %index, %block, %threads;
-  cvt.u64.u32 %offset, %thread;
-  add.u64 %index, %index, %offset;
-  mul.wide.u32 %step, %blocks, %threads;
-NEXT:
-  setp.ge.u64 %done, %index, %count;
-  @%done bra END;
-  shl.b64 %offset, %index, 2;
-  add.u64 %target, %to, %offset;
-  st.global.u32 [%target], %value;
-  add.u64 %index, %index, %step;
-  bra NEXT;
-END:
-  ret;
-}
-)ptx";
+//@simgpu fill32 ns=1000 fill32=param0,param1,param2
+)ptx"
+#include "abi/fill32_ptx.inc"
+    ;
 
 // Every word another, and no two bits next to each other the same for long.
 std::uint32_t pattern(std::size_t word) {
@@ -138,7 +110,7 @@ Status check_kernel(const Driver& cuda, CUdeviceptr memory) {
   CUmodule module = nullptr;
   CUfunction kernel = nullptr;
   PROBE_CALL(cuda, cuModuleLoadData, &module, kKernel);
-  PROBE_CALL(cuda, cuModuleGetFunction, &kernel, module, "mark");
+  PROBE_CALL(cuda, cuModuleGetFunction, &kernel, module, "fill32");
   // The first half, so that what it must not touch is seen too.
   std::uint64_t to = memory;
   std::uint64_t count = kWords / 2;

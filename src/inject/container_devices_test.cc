@@ -162,6 +162,25 @@ TEST_F(ContainerDevicesTest, WritesASliceAsItWasAgreed) {
   EXPECT_EQ(read("/state/ld.so.preload"), "/usr/local/lib/divvy/libdivvy.so\n");
 }
 
+TEST_F(ContainerDevicesTest, GivesASliceInModeMpsThePipesOfItsDaemonAndItsPartOfTheThreads) {
+  HeldSlice web = slice("web");
+  web.mps = {machine_.at("/run/divvy/mps/1/pipe"), 30};
+  const Status published = devices().publish(web);
+  ASSERT_TRUE(published.has_value()) << published.error().message;
+  EXPECT_EQ(source(kWebFile, "/run/divvy/mps"), "/run/divvy/mps/1/pipe");
+  const json::value document = json::parse(read(kWebFile));
+  const json::value& edits = document.at("devices").at(0).at("containerEdits");
+  const json::array& env = edits.at("env").as_array();
+  for (const char* variable :
+       {"CUDA_MPS_PIPE_DIRECTORY=/run/divvy/mps", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=30"}) {
+    EXPECT_NE(std::ranges::find(env, json::value(variable)), env.end()) << json::serialize(env);
+  }
+  const json::value& mount = edits.at("mounts").as_array().back();
+  EXPECT_EQ(mount.at("containerPath").as_string(), "/run/divvy/mps");
+  EXPECT_EQ(mount.at("options").at(0).as_string(), "ro")
+      << "root in a container could remove the sockets of everybody";
+}
+
 TEST_F(ContainerDevicesTest, TakesBackOnlyWhatItWasToldTo) {
   machine_.file("/var/run/cdi/vendor.json", "{}");
   ContainerDevices containers = devices();

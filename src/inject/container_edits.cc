@@ -15,6 +15,11 @@ std::vector<std::string> socket_options() {
   return {"nosuid", "nodev", "rbind", "rprivate", "noexec"};
 }
 
+// Sockets and pipes can be used all the same; nobody can remove them, the container's root neither.
+std::vector<std::string> read_only_sockets() {
+  return {"ro", "nosuid", "nodev", "rbind", "rprivate", "noexec"};
+}
+
 void mount_library(CdiEdits& edits, const fs::path& file, Machine machine, const fs::path& name) {
   for (const fs::path& folder : usual_library_folders(machine)) {
     edits.mounts.push_back({file.string(), (folder / name).string(), read_only()});
@@ -92,6 +97,13 @@ CdiEdits slice_edits(const HeldSlice& slice, const SliceFiles& files) {
   edits.mounts = {{slice.socket_folder.string(), kSliceFolderInContainer, socket_options()},
                   {files.shim.string(), kShimInContainer, read_only()},
                   {files.preload.string(), "/etc/ld.so.preload", read_only()}};
+  if (slice.mps) {
+    edits.env.push_back(fmt::format("CUDA_MPS_PIPE_DIRECTORY={}", kMpsPipesInContainer));
+    edits.env.push_back(
+        fmt::format("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE={}", slice.mps->thread_percentage));
+    edits.mounts.push_back(
+        {slice.mps->pipe_folder.string(), kMpsPipesInContainer, read_only_sockets()});
+  }
   return edits;
 }
 

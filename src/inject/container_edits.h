@@ -6,7 +6,9 @@
 // hook needs to run ldconfig, and LD_LIBRARY_PATH stays the image's own.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,7 @@ constexpr const char* kClaimKind = "divvy.dev/claim";
 // Where things are in a container.
 constexpr const char* kShimInContainer = "/usr/local/lib/divvy/libdivvy.so";
 constexpr const char* kSliceFolderInContainer = "/run/divvy/slice";
+constexpr const char* kMpsPipesInContainer = "/run/divvy/mps";
 constexpr const char* kSimulatedStateInContainer = "/run/divvy/simgpu/state";
 
 // The simulated driver, in place of the machine's own.
@@ -38,14 +41,21 @@ struct SimulatedDriver {
 [[nodiscard]] std::vector<CdiDeviceNode> device_nodes(
     const RootFolder& host, const std::vector<std::filesystem::path>& devices);
 
+// How programs in a container reach the MPS daemon of their GPU.
+struct MpsClient {
+  std::filesystem::path pipe_folder;  // On this machine
+  std::uint32_t thread_percentage = 100;
+};
+
 struct HeldSlice {
   std::string name;
   std::filesystem::path socket_folder;  // On this machine
   std::string socket_name;              // In that folder
   std::vector<model::GpuUuid> gpus;
+  std::optional<MpsClient> mps = std::nullopt;  // Of a slice in mode mps
 };
-// What makes a container the tenant of a slice: the shim in every program, the socket, and which
-// GPUs CUDA shows.
+// What makes a container the tenant of a slice: the shim in every program, the socket, which GPUs
+// CUDA shows, and in mode mps the way to the MPS daemon and the part of the threads.
 //
 // The shim comes by /etc/ld.so.preload rather than by LD_PRELOAD: that variable would replace the
 // image's own, is lost where a program starts another with an empty environment, and ends programs

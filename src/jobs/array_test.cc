@@ -7,7 +7,7 @@
 namespace divvy::jobs {
 namespace {
 
-TEST(Array, OneJobStaysOne) {
+TEST(Array, ExpandsASpecWithoutArrayToOneJob) {
   const auto jobs = expand(model::JobId(7), "ada", testing::spec(300), testing::at(5));
   ASSERT_EQ(jobs.size(), 1u);
   EXPECT_EQ(jobs[0].id, model::JobId(7));

@@ -64,7 +64,7 @@ TEST(Dependencies, AnArrayIsWaitedForAsAWhole) {
   EXPECT_EQ(dependencies.outlook(all.spec).answer, Answer::kMet);
 }
 
-TEST(Dependencies, WhatEndedLongAgoCanBeToldOf) {
+TEST(Dependencies, AcceptsJobsThatEndedBefore) {
   Dependencies dependencies;
   const model::Job waiting = job(9, {{JobId(1)}, {JobId(2), DependencyKind::kEnded}});
   EXPECT_EQ(dependencies.outlook(waiting.spec).answer, Answer::kNever);

@@ -35,7 +35,7 @@ TEST(FairShare, HalfIsForgottenAfterTheHalfLife) {
   EXPECT_NEAR(s.shares.used(a, s.ada), 75, 1e-9);
 }
 
-TEST(FairShare, WhatIsHeldAddsUpHoweverOftenOneLooks) {
+TEST(FairShare, AccumulatesTheSameHoweverOftenItAdvances) {
   Shares once({queue("a")});
   Shares often({queue("a")});
   for (Shares* const s : {&once, &often}) {
@@ -64,7 +64,7 @@ TEST(FairShare, TheScoreCountsThePastThePresentAndTheWeight) {
   EXPECT_DOUBLE_EQ(s.shares.score(s.tree, b), 1000.0 * 1000 / 2);
 }
 
-TEST(FairShare, WhatAQueueBelowUsesCountsAbove) {
+TEST(FairShare, UsageCountsInTheQueuesAbove) {
   Shares s({queue("a/b")});
   s.shares.advance(s.tree, at(0));
   s.shares.add(s.tree, *s.tree.find("a/b"), s.ada, 10, at(0));
@@ -72,7 +72,7 @@ TEST(FairShare, WhatAQueueBelowUsesCountsAbove) {
   EXPECT_DOUBLE_EQ(s.shares.used_here(*s.tree.find("a")), 0);
 }
 
-TEST(FairShare, RowsBringThePastBack) {
+TEST(FairShare, RestoresUsageFromRows) {
   Shares s({queue("a")});
   s.shares.advance(s.tree, at(0));
   s.shares.add(s.tree, *s.tree.find("a"), s.ada, 600, at(0));

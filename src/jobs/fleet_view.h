@@ -30,6 +30,7 @@ class FleetView {
   void prepare(std::span<const place::Request> requests);
 
   [[nodiscard]] place::Cluster& cluster() { return *cluster_; }
+  [[nodiscard]] const place::Cluster& cluster() const { return *cluster_; }
   [[nodiscard]] place::Placer& placer() { return *placer_; }
   [[nodiscard]] const Fleet& fleet() const { return fleet_; }
 

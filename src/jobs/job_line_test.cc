@@ -101,7 +101,7 @@ TEST_F(LineTest, WeightGivesMoreTurns) {
   EXPECT_EQ(in_front, 4);
 }
 
-TEST_F(LineTest, EverybodyHasATurnAndOnlyOne) {
+TEST_F(LineTest, ReturnsEachJobExactlyOnce) {
   for (int i = 0; i < 50; ++i) {
     add(i % 3 == 0 ? "a" : (i % 3 == 1 ? "b" : "b/c"), "user" + std::to_string(i % 7), i % 5);
   }

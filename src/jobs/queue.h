@@ -7,32 +7,34 @@
 // take_changes() names down before it acts. Everything that matters is in the jobs themselves, so
 // that restore() on a new Queue goes on where a crash ended the old one.
 //
-// Called by one thread (of the daemon).
+// The work is done by its parts, each with its own state: the book of jobs, what they hold, the
+// attempts to run them, the places that are kept. A pass and the questions (room.h, wait_report.h,
+// moves.h, load.h) see them through a QueueView. This class joins them. Called by one thread (of
+// the daemon).
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "jobs/attempts.h"
 #include "jobs/decision.h"
-#include "jobs/dependencies.h"
 #include "jobs/explain.h"
 #include "jobs/fair_share.h"
 #include "jobs/fleet_view.h"
-#include "jobs/idle.h"
-#include "jobs/job_line.h"
+#include "jobs/holdings.h"
+#include "jobs/job_book.h"
 #include "jobs/queue_tree.h"
+#include "jobs/queue_view.h"
+#include "jobs/reservations.h"
 #include "jobs/settings.h"
+#include "jobs/shapes.h"
 #include "jobs/tally.h"
 #include "model/job.h"
-#include "place/reserve.h"
 
 namespace divvy::jobs {
 
@@ -116,22 +118,23 @@ class Queue {
 
   // Null when it is not known (any more). Valid until the next call that changes something.
   [[nodiscard]] const model::Job* find(model::JobId job) const;
-  [[nodiscard]] WaitReport explain(model::JobId job, WallTime now);
+  [[nodiscard]] WaitReport explain(model::JobId job, WallTime now) const;
   // The same without the guess when it starts, which takes the longest.
-  [[nodiscard]] WaitReport why_it_waits(model::JobId job, WallTime now);
+  [[nodiscard]] WaitReport why_it_waits(model::JobId job, WallTime now) const;
   // Which few moves of running members would make a job fit that waits, one after the other; none:
   // it fits as things are. Nothing where no few moves help. Nobody is moved who may not be evicted.
   // Refused: a job that does not wait for a place. What is decided is up to the caller: it moves
   // them, tells of each (member_moved), and the next pass starts the job.
   [[nodiscard]] Result<std::optional<std::vector<Move>>> plan_moves(model::JobId job,
-                                                                    std::size_t most, WallTime now);
+                                                                    std::size_t most,
+                                                                    WallTime now) const;
   // The place that is kept for a job that waits; null where none is, and where others may still
   // pass it. Valid as long as find().
   [[nodiscard]] const place::Reservation* reservation(model::JobId job, WallTime now) const;
   // Those who could start, in the order in which they would if each found its place.
   [[nodiscard]] std::vector<model::JobId> order() const;
   // How many that are.
-  [[nodiscard]] std::size_t waiting() const { return line_.size(); }
+  [[nodiscard]] std::size_t waiting() const { return book_.line().size(); }
   // From the warning on: how long until it is ended for not using its GPU.
   [[nodiscard]] std::optional<Seconds> idle_left(model::JobId job, WallTime now) const;
   [[nodiscard]] std::vector<QueueReport> queues() const;
@@ -144,185 +147,25 @@ class Queue {
   [[nodiscard]] std::vector<UsageRow> usage() const { return shares_.rows(tree_); }
 
  private:
-  using ShapeId = std::uint32_t;
-
-  // Shapes of jobs that have ended are kept, up to so many: they tell the policy what may come.
-  static constexpr std::size_t kMostShapes = 256;
-
-  // Where a queued job waits.
-  enum class Waits { kNowhere, kInLine, kLater, kForOthers, kInVain };
-
-  struct Entry {
-    explicit Entry(model::Job job_) : job(std::move(job_)) {}
-
-    model::Job job;
-    QueueId queue;
-    UserId user;
-    ShapeId shape = 0;
-    Waits waits = Waits::kNowhere;
-    Held held;                               // booked while it is active
-    std::vector<place::HoldingId> holdings;  // what of it is known to be on the fleet
-    std::set<std::uint32_t> started;         // ranks
-    std::uint32_t refusals = 0;              // starts in a row that somebody else was in the way of
-    std::optional<WallTime> stop_by;         // while it is stopping
-    std::optional<place::Reservation> reservation;
-    // Since when it has a reservation without a time: from then on others may pass it for a while.
-    std::optional<WallTime> head_since;
-    bool passed = false;  // that while is over: in its queue it comes before others of its priority
-  };
-
-  // What jobs ask for that differ in nothing that placement looks at.
-  struct Shape {
-    model::JobSpec spec;  // as much of it as counts
-    place::Request request;
-    // That each member takes at least: thousandths of a GPU, and bytes of its memory.
-    std::uint64_t share = 0;
-    std::uint64_t memory = 0;
-  };
-
-  // A place for which others were told to make way.
-  struct Claim {
-    std::vector<place::Spot> spots;
-    std::vector<model::JobId> victims;
-  };
-
-  // What one pass has found out so far.
-  struct Round {
-    WallTime now;
-    place::Outlook outlook;
-    std::uint32_t reserved = 0;
-    std::uint32_t tries = 0;
-    std::uint32_t rooms = 0;
-    std::optional<QueueTree> ahead;  // booked_ahead()
-    std::set<std::tuple<ShapeId, std::uint32_t, place::Instant>> do_not_fit;
-    std::set<std::tuple<ShapeId, QueueId, std::int32_t, std::optional<UserId>>> find_no_room;
-  };
-
   explicit Queue(Settings settings);
 
-  // queue.cc: events
-  [[nodiscard]] Entry* entry(model::JobId job);
-  [[nodiscard]] Entry* active(model::JobId job, std::uint32_t attempt);
+  [[nodiscard]] QueueView view() const;
   Entry& insert(model::Job&& job);
-  void enqueue(Entry& entry, WallTime now);
+  // It leaves the line, and the place that is kept for it.
   void dequeue(Entry& entry);
-  void become(Entry& entry, model::JobState state, WallTime now, std::string reason);
-  void finish(Entry& entry, model::JobState state, WallTime now, std::string reason);
-  void follow(Entry& entry, WallTime now);
+  // Everything that was taken on the old fleet is taken on the new one.
   void resettle();
-  void prepare();
-  void forget_shapes();
-  [[nodiscard]] Shape shape(model::JobSpec spec) const;
-  [[nodiscard]] Status check_priority(QueueId queue, std::int32_t priority) const;
-  [[nodiscard]] Status check_time_limit(QueueId queue, const model::JobSpec& spec) const;
-  // Whether its queue would ever run it.
-  [[nodiscard]] Status check_size(const model::JobSpec& spec, const std::string& owner);
-
-  // queue_stop.cc: from a job that holds something to one that does not
-  void stop(Entry& entry, model::StopReason reason, WallTime now, std::string text,
-            std::optional<model::JobId> makes_way_for = {});
-  void restop(Entry& entry, model::StopReason reason, WallTime now, std::string text);
-  void stopped(Entry& entry, WallTime now);
-  void ended(Entry& entry, WallTime now);
-  void failed(Entry& entry, WallTime now, const std::string& why);
-  void hold(Entry& entry);
-  void take_places(Entry& entry);
-  void leave_places(Entry& entry);
-  void let_go(Entry& entry);
-  void end_overdue(WallTime now);
-  void cancel_hopeless(WallTime now);
-
-  // queue_pass.cc: who starts
-  void schedule(WallTime now);
-  void start_claims(Round& round);
-  [[nodiscard]] place::Reservation kept_for(model::JobId job, const Claim& claim,
-                                            WallTime now) const;
-  [[nodiscard]] bool try_start(Entry& entry, Round& round);
-  void start(Entry& entry, std::span<const place::Spot> spots, WallTime now);
-  void reserve_for(Entry& entry, const place::Request& request, Round& round,
-                   const std::optional<place::Reservation>& before);
-  // Those who were passed for as long as may be come before others of their queue and priority.
-  void move_up_passed(WallTime now);
-  // Whether nobody may use its reservation: its start is known, or it was passed long enough.
-  [[nodiscard]] bool is_kept(const Entry& entry, WallTime now) const;
-  [[nodiscard]] bool array_is_full(const Entry& entry) const;
-  // Whether so many more may wait.
-  [[nodiscard]] Status check_waiting(const std::string& owner, std::uint32_t more) const;
-  [[nodiscard]] place::Outlook outlook(WallTime now) const;
-  [[nodiscard]] place::Request request_for(const Entry& entry) const;
-  // A GPU is in one mode at a time: only those that are in its own, or that nobody holds.
-  void keep_to_mode(const Entry& entry, place::Request& request) const;
-  [[nodiscard]] std::uint32_t members_allowed(const Entry& entry,
-                                              const std::optional<QueueTree>& ahead) const;
-  [[nodiscard]] std::optional<QueueTree> booked_ahead() const;
-  [[nodiscard]] Held held_of(const Entry& entry, std::uint32_t members) const;
-  [[nodiscard]] Held held_at(const Entry& entry, std::span<const place::Spot> spots) const;
-  [[nodiscard]] ShapeId shape_of(const model::Job& job);
-
-  // queue_room.cc: who makes way
-  void make_room(Entry& entry, const place::Request& request, Round& round);
-  [[nodiscard]] bool room_is_coming(const Entry& entry, const place::Request& request,
-                                    const Round& round);
-  [[nodiscard]] bool rests(const Entry& entry);
-  [[nodiscard]] std::vector<Entry*> candidates(const Entry& entry, WallTime now);
-  [[nodiscard]] bool free_quota(const Entry& entry, std::vector<Entry*>& candidates,
-                                std::vector<Entry*>& victims);
-  [[nodiscard]] std::optional<std::vector<place::Spot>> plan_room(const Entry& entry,
-                                                                  place::Request request,
-                                                                  const Round& round,
-                                                                  std::vector<Entry*> candidates,
-                                                                  std::vector<Entry*>& victims);
-
-  // queue_moves.cc: who goes elsewhere
-  [[nodiscard]] std::optional<Move> move_of(model::JobId job, const place::Spot& from,
-                                            const place::Spot& to,
-                                            std::set<std::uint32_t>& moved) const;
-  [[nodiscard]] bool within_limits(std::span<const Move> moves) const;
-
-  // queue_explain.cc
-  struct Trial;
-  [[nodiscard]] std::vector<QueueLoad> load_of_queues() const;
-  [[nodiscard]] WaitReport explain(model::JobId job, WallTime now, bool guess_start);
-  [[nodiscard]] WaitReport why(Entry& entry, std::span<const model::JobId> line, Trial& trial,
-                               WallTime now);
-  [[nodiscard]] std::optional<WallTime> guess(const Entry& entry,
-                                              std::span<const model::JobId> line, Trial& trial,
-                                              WallTime now);
-  [[nodiscard]] std::optional<Seconds> length(const Entry& entry) const;
+  void give_shapes();
 
   Settings settings_;
   QueueTree tree_;
   FairShare shares_;
   FleetView fleet_;
-  JobLine line_;
-  Dependencies dependencies_;
-  IdleWatch idle_;
-  Tally tally_;
-  std::unordered_map<model::JobId, Entry> jobs_;
-  std::set<model::JobId> active_;
-  std::size_t active_mps_ = 0;  // of those
-  std::set<model::JobId> hopeless_;
-  std::set<std::pair<WallTime, model::JobId>> later_;
-  std::map<model::JobId, std::uint32_t> array_active_;
-  std::map<model::JobId, Claim> claims_;
-  std::set<model::JobId> heads_;  // in line, with a reservation
-  std::vector<Shape> shapes_;
-  std::unordered_map<std::string, ShapeId> shape_ids_;
-  std::size_t prepared_for_ = 0;  // shapes that the policy was told of
-  std::vector<Decision> decisions_;
-  std::set<model::JobId> changed_;
-  struct Lengths {
-    double sum_s = 0;
-    double count = 0;
-  };
-  std::map<std::pair<QueueId, UserId>, Lengths> lengths_;  // of jobs that succeeded
+  Shapes shapes_{fleet_};
+  JobBook book_;
+  Holdings holdings_{fleet_, tree_};
+  Attempts attempts_{book_, holdings_, fleet_, tree_};
+  Reservations reservations_{settings_};
 };
-
-// Refused: a job that Divvy could not start again, because it did not start it. `what` would be
-// done to it ("suspended").
-[[nodiscard]] Status check_startable(const model::Job& job, std::string_view what);
-
-// "train (31)", or "job 31" for one without a name.
-[[nodiscard]] std::string name_of(const model::Job& job);
 
 }  // namespace divvy::jobs

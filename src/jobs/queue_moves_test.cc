@@ -52,7 +52,7 @@ TEST(SetPriority, ARunningJobMakesWayByItsNewPriority) {
   EXPECT_EQ(stops[0].makes_way_for, high);
 }
 
-TEST(SetPriority, IsRefusedWhereItMakesNoSense) {
+TEST(SetPriority, IsRefusedForUnknownAndEndedJobsAndInvalidValues) {
   Settings settings;
   settings.queues = {queue("a")};
   settings.queues[0].highest_priority = 10;
@@ -82,7 +82,7 @@ TEST(SetPriority, AJobThatWaitsForAnotherKeepsItsPriorityUntilItsTurn) {
   EXPECT_EQ(desk.queue().order(), (std::vector<JobId>{second, third}));
 }
 
-TEST(Moves, NobodyIsMovedToWhereItsOwnRequestForbidsIt) {
+TEST(Moves, KeepTheConstraintsOfTheMovedJob) {
   Desk desk({}, fleet(2, 2));
   const JobId left = desk.submit(on_node(500, "node0"));
   desk.submit(on_node(500, "node1"));
@@ -95,7 +95,7 @@ TEST(Moves, NobodyIsMovedToWhereItsOwnRequestForbidsIt) {
             "job 1 does not wait for a place");
 }
 
-TEST(Moves, AMoveMakesRoomAndIsBookedExactly) {
+TEST(Moves, MakeRoomAndAreBookedExactly) {
   Desk desk({}, fleet(2, 2));
   // Two jobs that may be anywhere, on two nodes because something else was between them.
   const JobId filler = desk.submit(on_node(2000, "node0"));
@@ -134,7 +134,7 @@ TEST(Moves, AMoveMakesRoomAndIsBookedExactly) {
   EXPECT_EQ(started(desk.run()), std::vector<JobId>{all});
 }
 
-TEST(Moves, APlaceThatIsTakenIsRefusedAndNothingChanges) {
+TEST(Moves, ToATakenPlaceAreRefused) {
   Desk desk({}, fleet(2, 1));
   const JobId one = desk.submit(on_node(1000, "node0"));
   const JobId two = desk.submit(on_node(600, "node1"));
@@ -163,7 +163,7 @@ TEST(Moves, APlaceThatIsTakenIsRefusedAndNothingChanges) {
   EXPECT_EQ(desk.job(rest).members[0].node, "node1");
 }
 
-TEST(Moves, WhoMayNotBeEvictedStays) {
+TEST(Moves, SpareNonPreemptibleJobs) {
   Desk desk({}, fleet(2, 1));
   model::JobSpec keeps = spec(500);
   keeps.preemptible = false;
@@ -181,7 +181,7 @@ TEST(Moves, WhoMayNotBeEvictedStays) {
 }
 
 // A member that has ended holds its place until its gang has, and there is nothing to move.
-TEST(Moves, WhoHasEndedIsNotMoved) {
+TEST(Moves, SpareGangsWithAnEndedMember) {
   Desk desk({}, fleet(2, 1));
   const JobId left = desk.submit(on_node(600, "node0"));
   const JobId right = desk.submit(on_node(600, "node1"));

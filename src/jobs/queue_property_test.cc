@@ -452,13 +452,13 @@ class Day {
   std::vector<Decision> decisions_;
 };
 
-RC_GTEST_PROP(QueueProperty, WhateverHappensLimitsHoldAndEveryJobComesToAnEnd, ()) {
+RC_GTEST_PROP(QueueProperty, LimitsHoldAndEveryJobEndsUnderRandomEvents, ()) {
   Day day;
   for (const Event& event : any_events()) day.happen(event);
   day.let_it_end();
 }
 
-RC_GTEST_PROP(QueueProperty, TheSameEventsGiveTheSameDecisionsWhoeverAsks, ()) {
+RC_GTEST_PROP(QueueProperty, DecisionsAreDeterministicAndQuestionsChangeNothing, ()) {
   const auto events = any_events();
   Day one(true);
   Day two(false);

@@ -53,7 +53,7 @@ TEST(Preemption, AHigherPriorityTakesThePlaceOfALowerOneInItsQueue) {
 }
 
 // However soon they go: what is free of it beside them is kept, too.
-TEST(Preemption, NobodyGetsInBetweenWhileThePlaceIsMade) {
+TEST(Preemption, ReservesThePlaceWhileVictimsStop) {
   for (const Seconds grace : {Seconds(0), Seconds(30)}) {
     Desk desk({}, fleet(1, 2));
     model::JobSpec leaves = with_priority(1000, 0);
@@ -74,7 +74,7 @@ TEST(Preemption, NobodyGetsInBetweenWhileThePlaceIsMade) {
 }
 
 // Limits are kept like places: who is gone first does not come back in the meantime.
-TEST(Preemption, AQuotaThatIsFreedIsForTheOneItWasFreedFor) {
+TEST(Preemption, ReservesTheFreedQuotaForThePreemptor) {
   Settings settings;
   settings.queues = {queue("a", 2000, false)};
   Desk desk(settings, fleet(1, 8));
@@ -95,7 +95,7 @@ TEST(Preemption, AQuotaThatIsFreedIsForTheOneItWasFreedFor) {
 }
 
 // Nor where the rest of a GPU is held by somebody who stays.
-TEST(Preemption, NobodyGetsInBetweenOnAPartOfAGpu) {
+TEST(Preemption, ReservesAPartOfAGpuWhileVictimsStop) {
   Desk desk({}, fleet(1, 2));
   desk.submit(with_priority(500, 20));
   desk.run();
@@ -111,7 +111,7 @@ TEST(Preemption, NobodyGetsInBetweenOnAPartOfAGpu) {
   EXPECT_EQ(started(desk.run()), std::vector<JobId>{high});
 }
 
-TEST(Preemption, TheFreedPlaceIsForTheOneItWasFreedFor) {
+TEST(Preemption, ReservesTheFreedPlaceForThePreemptor) {
   Desk desk({}, fleet(1, 1));
   const JobId low = desk.submit(with_priority(1000, 0));
   desk.run();
@@ -124,7 +124,7 @@ TEST(Preemption, TheFreedPlaceIsForTheOneItWasFreedFor) {
   EXPECT_EQ(desk.state(newcomer), JobState::kQueued);
 }
 
-TEST(Preemption, EqualsAndOtherQueuesAreLeftAlone) {
+TEST(Preemption, SparesEqualPrioritiesAndOtherQueues) {
   Settings settings;
   settings.queues = {queue("a"), queue("b")};
   Desk desk(settings, fleet(1, 2));
@@ -135,7 +135,7 @@ TEST(Preemption, EqualsAndOtherQueuesAreLeftAlone) {
   EXPECT_TRUE(desk.run().empty());
 }
 
-TEST(Preemption, WhoMayNotBePreemptedOrHasNotRunLongEnoughStays) {
+TEST(Preemption, SparesNonPreemptibleJobsAndThoseWithinTheirMinimumRun) {
   Desk desk({}, fleet(1, 2));
   model::JobSpec firm = spec(1000);
   firm.preemptible = false;
@@ -193,7 +193,7 @@ TEST(Preemption, MakesRoomInAFullQuotaToo) {
   EXPECT_EQ(started(desk.run()), std::vector<JobId>{high});
 }
 
-TEST(Preemption, ACancelledOneLeavesItsClaim) {
+TEST(Preemption, ReleasesTheClaimOfACancelledPreemptor) {
   Desk desk({}, fleet(1, 1));
   const JobId low = desk.submit(with_priority(1000, 0));
   desk.run();
@@ -242,7 +242,7 @@ TEST(Reclaim, NobodyGivesBackMoreThanItBorrowed) {
   EXPECT_EQ(stops.size(), 1u) << "one of the three was borrowed, one GPU was free";
 }
 
-TEST(Reclaim, WhoIsBeyondItsOwnQuotaHasToWait) {
+TEST(Reclaim, AQueueBeyondItsQuotaReclaimsNothing) {
   Desk desk(two_queues(), fleet(1, 4));
   for (int i = 0; i < 4; ++i) desk.submit_to("b", spec(1000));
   desk.run();
@@ -250,7 +250,7 @@ TEST(Reclaim, WhoIsBeyondItsOwnQuotaHasToWait) {
   EXPECT_TRUE(desk.run().empty());
 }
 
-TEST(Reclaim, WhatIsNotPromisedIsBorrowed) {
+TEST(Reclaim, AQueueWithoutQuotaBorrowsEverything) {
   Settings settings;
   settings.queues = {queue("a", 1000)};
   Desk desk(settings, fleet(1, 1));

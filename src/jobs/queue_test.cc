@@ -38,7 +38,7 @@ TEST(Queue, AJobThatFitsStartsAndEnds) {
   EXPECT_TRUE(desk.pass().empty());
 }
 
-TEST(Queue, KeepsOnlySoMuchOfJobsThatHaveEnded) {
+TEST(Queue, BoundsWhatIsKeptOfEndedJobs) {
   Desk desk;
   std::size_t most = 0;
   for (std::uint64_t i = 1; i <= 3'000; ++i) {
@@ -116,7 +116,7 @@ TEST(Queue, RefusesMoreWaitingJobsThanAUserMayHave) {
   EXPECT_TRUE(check("ann", 1).has_value());
 }
 
-TEST(Queue, EveryChangeIsNamedOnceSoThatItCanBeWrittenDown) {
+TEST(Queue, TakeChangesNamesEachChangedJobOnce) {
   Desk desk;
   const JobId id = desk.submit(spec(300));
   EXPECT_EQ(desk.queue().take_changes(), std::vector<JobId>{id});
@@ -204,7 +204,7 @@ TEST(Queue, AWaitingJobIsCancelledAtOnceARunningOneIsStopped) {
   EXPECT_FALSE(desk.queue().cancel(JobId(99), "ada", desk.now()).has_value());
 }
 
-TEST(Queue, WhatEndedBeforeItCouldBeStoppedIsNotStopped) {
+TEST(Queue, DropsTheStopOfAJobThatHasEnded) {
   Desk desk;
   const JobId id = desk.submit(spec(1000));
   desk.run();
@@ -233,7 +233,7 @@ TEST(Queue, ASuspendedJobGoesOnWhenItIsResumed) {
   EXPECT_EQ(only<Start>(desk.run())[0].attempt, 2u);
 }
 
-TEST(Queue, TimeIsLimited) {
+TEST(Queue, StopsAJobAtItsTimeLimit) {
   Desk desk;
   model::JobSpec job = spec(1000);
   job.time_limit = Seconds(60);
@@ -252,7 +252,7 @@ TEST(Queue, TimeIsLimited) {
   EXPECT_EQ(desk.state(id), JobState::kFailed);
 }
 
-TEST(Queue, WhoIsOnAGpuThatFailedIsStoppedAndStartsElsewhere) {
+TEST(Queue, RequeuesJobsOfAFailedGpu) {
   Fleet gpus = fleet(2, 1);
   Desk desk({}, gpus);
   const JobId id = desk.submit(spec(1000));
@@ -271,7 +271,7 @@ TEST(Queue, WhoIsOnAGpuThatFailedIsStoppedAndStartsElsewhere) {
   EXPECT_NE(desk.job(id).members[0].node, node.name);
 }
 
-TEST(Queue, WhoIsOnANodeThatIsLostStartsElsewhere) {
+TEST(Queue, RequeuesJobsOfALostNode) {
   Fleet gpus = fleet(2, 2);
   Desk desk({}, gpus);
   const JobId gang = desk.submit(spec(2000, 2));
@@ -294,7 +294,7 @@ TEST(Queue, WhoIsOnANodeThatIsLostStartsElsewhere) {
   EXPECT_EQ(started(desk.run()), std::vector<JobId>{gang});
 }
 
-TEST(Queue, JobsThatMayGoToDifferentNodesAreNotTakenForEachOther) {
+TEST(Queue, AJobThatDoesNotFitDoesNotBlockTheSameSizeOnOtherNodes) {
   Desk desk({}, fleet(2, 1));
   const auto on = [](std::string node) {
     model::JobSpec job = spec(1000);
@@ -311,7 +311,7 @@ TEST(Queue, JobsThatMayGoToDifferentNodesAreNotTakenForEachOther) {
 
 // In one pass what did not fit is not tried again: each of these fits nowhere, and the one behind
 // it differs from it in that alone.
-TEST(Queue, EverythingAboutWhereCounts) {
+TEST(Queue, AJobThatDoesNotFitDoesNotBlockOneWithOtherConstraints) {
   Fleet gpus = fleet(2, 2);
   for (FleetNode& node : gpus.nodes) {
     node.taints = {"dedicated"};
@@ -341,7 +341,7 @@ TEST(Queue, EverythingAboutWhereCounts) {
   }
 }
 
-TEST(Queue, WhoIsKeptAwayFromANodeDoesNotHoldUpOthers) {
+TEST(Queue, AUserExcludedFromANodeDoesNotBlockOthers) {
   Fleet gpus = fleet(1, 1);
   gpus.nodes[0].not_for = {"bob"};
   Desk desk({}, gpus);
@@ -375,7 +375,7 @@ TEST(Queue, AJobWithoutAGpuRunsBesideFullOnesAndCountsAsAJob) {
   EXPECT_EQ(desk.state(none), JobState::kRunning);
 }
 
-TEST(Queue, ATopologyThatCannotBeHadNowIsWaitedFor) {
+TEST(Queue, WaitsForARequiredTopology) {
   Fleet gpus = fleet(1, 4);  // 1 and 3 are linked
   for (std::uint32_t i = 0; i < 4; ++i) {
     gpus.nodes[0].gpus[i].device.nvlink_island = i == 3 ? 1 : i;
@@ -443,7 +443,7 @@ TEST(Queue, APartByMemoryAloneIsAsLargeAsItsMemory) {
   EXPECT_FALSE(desk.queue().check(by_memory(gib(60)), "ada").has_value());
 }
 
-TEST(Queue, AStartThatWasRefusedIsTriedAgainAndDoesNotCount) {
+TEST(Queue, RetriesARefusedStartWithoutCountingAFailure) {
   Desk desk;
   const JobId id = desk.submit(spec(1000));
   const auto start = only<Start>(desk.pass()).at(0);
@@ -476,7 +476,7 @@ TEST(Queue, ALargeJobIsNotStarvedBySmallOnes) {
   EXPECT_EQ(started(desk.run()), std::vector<JobId>{large});
 }
 
-TEST(Queue, AShortJobMayGoBeforeALargeOneIfThatDelaysNobody) {
+TEST(Queue, BackfillsAShortJobThatDelaysNoReservation) {
   Desk desk({}, fleet(1, 2));
   model::JobSpec first = spec(1000);
   first.expected = Seconds(100);
@@ -534,7 +534,7 @@ TEST(Queue, AJobNobodyCouldEverStartIsRefused) {
   EXPECT_TRUE(desk.queue().check(after, "ada", {&done, 1}).has_value());
 }
 
-TEST(Queue, ComesBackAfterACrashWithEverythingInItsPlace) {
+TEST(Queue, RestoresItsStateAfterACrash) {
   Desk desk({}, fleet(1, 2));
   const JobId running = desk.submit(spec(1000));
   const JobId stopping = desk.submit(spec(1000));
@@ -561,7 +561,7 @@ TEST(Queue, ComesBackAfterACrashWithEverythingInItsPlace) {
   EXPECT_FALSE(again.queue().restore({desk.job(running)}, {}, {}, again.now()).has_value());
 }
 
-TEST(Queue, OtherSettingsApplyToJobsThatAreThere) {
+TEST(Queue, NewSettingsApplyToExistingJobs) {
   Desk desk({}, fleet(1, 4));
   const JobId one = desk.submit(spec(1000));
   desk.run();

@@ -90,7 +90,7 @@ TEST(QueueTree, JobsAndUsersAreLimitedToo) {
   EXPECT_FALSE(tree.obstacle(a, bob, {0, 0, 1})->of_user);
 }
 
-TEST(QueueTree, OnlyWhatIsBorrowedGoesBackAndOnlyToWhoIsPromisedIt) {
+TEST(QueueTree, ReclaimTakesOnlyBorrowedShareForAQueueWithinItsQuota) {
   Settings settings;
   settings.queues = {queue("a", 2000), queue("b", 1000)};
   QueueTree tree(settings);
@@ -150,7 +150,7 @@ TEST(QueueTree, TimeLimitsComeFromAboveAndTheLeastOfThemHolds) {
   EXPECT_EQ(QueueTree(Settings()).time(*QueueTree(Settings()).find("default")), TimeLimits());
 }
 
-TEST(QueueTree, OneIsNotMany) {
+TEST(QueueTree, DescribesOneOfSomethingInTheSingular) {
   Settings settings;
   settings.users = {{"ada", {{}, {}, 1}, 1}};
   settings.queues = {queue("a")};

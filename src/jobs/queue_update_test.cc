@@ -80,7 +80,7 @@ TEST(UpdateJob, ARunningJobGetsAnotherTimeLimitAndNoOtherSize) {
   EXPECT_EQ(desk.job(job).stopping, model::StopReason::kTimeLimit);
 }
 
-TEST(UpdateJob, WhatIsSoAlreadyIsNoChange) {
+TEST(UpdateJob, WithoutADifferenceChangesNothing) {
   Desk desk({}, fleet(1, 1));
   const JobId job = desk.submit(spec(500));
   const std::size_t steps = desk.job(job).history.size();
@@ -134,7 +134,7 @@ TEST(UpdateJob, ObeysTheTimeLimitsOfTheQueue) {
   EXPECT_EQ(desk.job(job).spec.time_limit, Seconds(600));
 }
 
-TEST(UpdateJob, OfAJobFromBeforeALimitChangesTheRestAllTheSame) {
+TEST(UpdateJob, KeepsATimeLimitThatIsOlderThanTheQueuesLimit) {
   Desk desk;
   const JobId job = desk.submit(spec(1000));
   Settings settings;

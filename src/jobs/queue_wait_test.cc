@@ -39,7 +39,7 @@ TEST(Waiting, AJobStartsAfterTheOneItWaitsFor) {
   EXPECT_EQ(started(desk.run()), std::vector<JobId>{second});
 }
 
-TEST(Waiting, WhatCanNoLongerHappenCancelsAllWhoWaitForIt) {
+TEST(Waiting, CancelsJobsWhoseDependencyCanNoLongerBeMet) {
   Desk desk;
   const JobId first = desk.submit(spec(1000));
   const JobId second = desk.submit(after(first));
@@ -57,7 +57,7 @@ TEST(Waiting, WhatCanNoLongerHappenCancelsAllWhoWaitForIt) {
   EXPECT_EQ(started(decisions), std::vector<JobId>{cleanup});
 }
 
-TEST(Waiting, AFailureIsTriedAgainAfterAPauseThatDoubles) {
+TEST(Waiting, RetriesAFailureWithExponentialBackOff) {
   Desk desk;
   model::JobSpec job = spec(1000);
   job.retry = {2, Seconds(10), Seconds(600)};
@@ -98,7 +98,7 @@ TEST(Waiting, AnArrayRunsSoManyTasksAtOnce) {
   EXPECT_EQ(started(desk.run()), std::vector<JobId>{JobId(12)});
 }
 
-TEST(Waiting, QuotaIsNamed) {
+TEST(Waiting, ExplainNamesTheQuotaInTheWay) {
   Settings settings;
   settings.queues = {testing::queue("small", 1000, false)};
   Desk desk(settings);
@@ -158,7 +158,7 @@ TEST(Waiting, TheGuessLearnsFromWhatJobsTook) {
   EXPECT_EQ(desk.queue().explain(third, desk.now()).starts, desk.now() + Seconds(51));
 }
 
-TEST(Waiting, WhatCanNeverStartIsRefusedUnlessItIsHeldForCapacity) {
+TEST(Waiting, RefusesAnImpossibleRequestUnlessItIsHeldForCapacity) {
   Fleet gpus = fleet(1, 2);
   gpus.nodes[0].gpus[0].device.nvlink_island = 0;
   gpus.nodes[0].gpus[1].device.nvlink_island = 1;
@@ -196,7 +196,7 @@ TEST(Waiting, WhatCanNeverStartIsRefusedUnlessItIsHeldForCapacity) {
   EXPECT_EQ(refusal(2000, [](Parts&) {}), "");
 }
 
-TEST(Waiting, WhatCanNeverStartIsSaid) {
+TEST(Waiting, ExplainSaysThatAJobCanNeverStart) {
   Desk desk({}, fleet(1, 2));
   const JobId id = desk.submit(spec(3000));
   desk.run();
@@ -206,7 +206,7 @@ TEST(Waiting, WhatCanNeverStartIsSaid) {
   EXPECT_NE(report.text.find("it is held until a machine can run it"), std::string::npos);
 }
 
-TEST(Waiting, OthersPassOneWhoseStartIsNotKnownForAWhile) {
+TEST(Waiting, AReservationWithoutAStartTimeIsPassedForALimitedTime) {
   Settings settings;
   settings.passing = Seconds(600);
   Desk desk(settings, fleet(1, 4));
@@ -231,7 +231,7 @@ TEST(Waiting, OthersPassOneWhoseStartIsNotKnownForAWhile) {
   EXPECT_EQ(started(desk.run()), std::vector<JobId>{large});
 }
 
-TEST(Waiting, AKnownStartIsKeptFromTheBeginning) {
+TEST(Waiting, AReservationWithAStartTimeIsNeverPassed) {
   Desk desk({}, fleet(1, 4));
   model::JobSpec limited = spec(1000);
   limited.time_limit = Seconds(100);
@@ -244,7 +244,7 @@ TEST(Waiting, AKnownStartIsKeptFromTheBeginning) {
 }
 
 // A guess of how long a job takes that has come out wrong keeps no GPU idle.
-TEST(Waiting, AnOverdueGuessSaysNothingAboutTheStart) {
+TEST(Waiting, IgnoresAnExpectedEndThatIsOverdue) {
   Desk desk({}, fleet(1, 4));
   model::JobSpec guessed = spec(1000);
   guessed.expected = Seconds(100);
@@ -260,7 +260,7 @@ TEST(Waiting, AnOverdueGuessSaysNothingAboutTheStart) {
 // Small jobs of another user, who has used less, come all the time and nobody knows how long they
 // take. Before the bound no GPU idles for the large one; after it the large one waits only for
 // those who run.
-RC_GTEST_PROP(PassingProperty, TheLargeJobWaitsForTheBoundAndForThoseWhoRun, ()) {
+RC_GTEST_PROP(PassingProperty, TheWaitOfALargeJobIsBounded, ()) {
   const auto passing = *rc::gen::inRange<std::int64_t>(0, 60);
   const auto longest = *rc::gen::inRange<std::int64_t>(1, 30);
   Settings settings;
@@ -300,7 +300,7 @@ RC_GTEST_PROP(PassingProperty, TheLargeJobWaitsForTheBoundAndForThoseWhoRun, ())
   }
 }
 
-TEST(Waiting, BehindAReservationIsSaid) {
+TEST(Waiting, ExplainNamesTheReservationInTheWay) {
   Settings settings;
   settings.passing = Seconds(0);
   Desk desk(settings, fleet(1, 2));

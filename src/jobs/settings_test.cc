@@ -12,9 +12,9 @@ std::string refusal(const Settings& settings) {
   return status ? "" : status.error().message;
 }
 
-TEST(Settings, TheDefaultsAreFine) { EXPECT_EQ(refusal({}), ""); }
+TEST(Settings, AcceptsTheDefaults) { EXPECT_EQ(refusal({}), ""); }
 
-TEST(Settings, WhatIsWrongIsNamed) {
+TEST(Settings, NamesTheInvalidField) {
   Settings twice;
   twice.queues = {testing::queue("a"), testing::queue("a")};
   EXPECT_EQ(refusal(twice), "queues.a: it is there twice");

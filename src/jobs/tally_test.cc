@@ -92,7 +92,7 @@ TEST(Load, CountsTheWaitOfAJobOnceHoweverOftenItStarts) {
   EXPECT_EQ(at(desk.queue().load(desk.now()), "default").past.waits, expected);
 }
 
-TEST(Load, TellsApartSoManyUsersAndNoMore) {
+TEST(Load, BoundsTheNumberOfUsers) {
   Desk desk;
   for (std::size_t i = 0; i < Tally::kMostUsers + 20; ++i) {
     desk.submit(spec(4000), "user" + std::to_string(i));
@@ -103,7 +103,7 @@ TEST(Load, TellsApartSoManyUsersAndNoMore) {
   EXPECT_EQ(of(load, "user0").jobs[JobState::kQueued], 1U);
 }
 
-TEST(Load, HasSoManyQueuesAndNoMore) {
+TEST(Load, BoundsTheNumberOfQueues) {
   Settings settings;
   for (std::size_t i = 0; i < Load::kMostQueues + 5; ++i) {
     settings.queues.push_back(queue("q" + std::to_string(i)));

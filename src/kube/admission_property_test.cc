@@ -16,7 +16,7 @@
 namespace divvy::kube {
 namespace {
 
-using testing::Answer;
+using ::testing::Answer;
 using testing::answer_of;
 using testing::patched;
 using testing::review_of;

@@ -9,9 +9,9 @@
 namespace divvy::kube {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class CredentialsTest : public testing::Test {
+class CredentialsTest : public ::testing::Test {
  protected:
   void SetUp() override {
     std::string pattern = (std::filesystem::temp_directory_path() / "divvy-kube-XXXXXX").string();
@@ -72,7 +72,7 @@ TEST_F(CredentialsTest, NothingSecretGoesInTheClear) {
   const auto refused = load("http://127.0.0.1:8001", "{token: secret-1}");
   ASSERT_FALSE(refused.has_value());
   EXPECT_THAT(refused.error().message, HasSubstr("use https"));
-  EXPECT_THAT(refused.error().message, testing::Not(HasSubstr("secret-1")));
+  EXPECT_THAT(refused.error().message, ::testing::Not(HasSubstr("secret-1")));
   const auto taken = load("http://127.0.0.1:8001", "{}");
   ASSERT_TRUE(taken.has_value()) << taken.error().message;
   EXPECT_FALSE(taken->target.tls.has_value());

@@ -111,7 +111,7 @@ Status read_container_memory(const PodView& pod, Reading& reading) {
   return {};
 }
 
-Status read_treatment(const PodView& pod, Reading& reading) {
+Status read_kai_treatment(const PodView& pod, Reading& reading) {
   if (const auto text = pod.annotation("mps")) {
     DIVVY_TRY(wanted, true_or_false(*text));
     if (wanted) reading.mode = model::GpuMode::kMps;
@@ -148,7 +148,7 @@ Result<Reading> read(const PodView& pod, const DialectPolicy& /*policy*/) {
     }
     reading.asks.push_back({containers.front(), asked, *field});
   }
-  DIVVY_RETURN_IF_ERROR(read_treatment(pod, reading));
+  DIVVY_RETURN_IF_ERROR(read_kai_treatment(pod, reading));
   return reading;
 }
 

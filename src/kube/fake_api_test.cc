@@ -44,7 +44,7 @@ TEST(FakeApi, CreatesWithUidVersionAndTime) {
   EXPECT_EQ(code_of(api.get(kPods + "/y")), ErrorCode::kNotFound);
   EXPECT_EQ(code_of(api.create(kPods, {})), ErrorCode::kInvalidArgument);
   const auto named = api.create(kPods, {{"metadata", {{"generateName", "divvy-"}}}});
-  EXPECT_THAT(std::string(text_at(*named, "metadata.name")), testing::MatchesRegex("divvy-.{5}"));
+  EXPECT_THAT(std::string(text_at(*named, "metadata.name")), ::testing::MatchesRegex("divvy-.{5}"));
 }
 
 TEST(FakeApi, AWriteWithAnOldVersionIsAConflict) {
@@ -181,7 +181,7 @@ TEST(FakeApi, PagesAreOfOneMoment) {
 }
 
 // What a watch says, as "+x" "~x" "-x" and "bookmark".
-class FakeApiWatch : public testing::Test {
+class FakeApiWatch : public ::testing::Test {
  protected:
   void follow(const std::string& query) {
     thread_ = std::jthread([this, query](const std::stop_token& stop) {
@@ -286,7 +286,7 @@ TEST(FakeApi, FailsOnDemand) {
   });
   EXPECT_EQ(code_of(api.remove(kPods + "/x", {})), ErrorCode::kPermissionDenied);
   EXPECT_THAT(api.requests(),
-              testing::ElementsAre("GET " + kPods + "/x", "POST " + kPods, "GET " + kPods + "/x"));
+              ::testing::ElementsAre("GET " + kPods + "/x", "POST " + kPods, "GET " + kPods + "/x"));
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ namespace {
 namespace json = boost::json;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 const std::string kPods = "/api/v1/namespaces/a/pods";
 
@@ -40,7 +40,7 @@ ErrorCode code_of(const Result<T>& result) {
 }
 
 // The fake API server behind real HTTPS, which asks for a client certificate or a token.
-class HttpApiTest : public testing::Test {
+class HttpApiTest : public ::testing::Test {
  protected:
   using Answer = std::function<std::optional<net::HttpResponse>(const net::HttpRequest&)>;
 
@@ -330,7 +330,7 @@ TEST_F(HttpApiTest, AServerThatCannotProveWhoItIsHearsNoToken) {
   connect(other);
   const auto refused = api_->get(kPods);
   EXPECT_EQ(code_of(refused), ErrorCode::kPermissionDenied);
-  EXPECT_THAT(refused.error().message, testing::Not(HasSubstr("secret-1")));
+  EXPECT_THAT(refused.error().message, ::testing::Not(HasSubstr("secret-1")));
   Credentials misnamed = credentials();
   misnamed.target.tls->name = "elsewhere";
   connect(misnamed);
@@ -399,7 +399,7 @@ TEST_F(HttpApiTest, AMirrorSurvivesTheRestartOfTheServer) {
   ASSERT_TRUE(fake_.remove(kPods + "/x", {}));
   fake_.expire();
   serve(port);
-  EXPECT_THAT(await_told(2), testing::UnorderedElementsAre("-x", "+y"));
+  EXPECT_THAT(await_told(2), ::testing::UnorderedElementsAre("-x", "+y"));
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 namespace divvy::kube {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr const char* kPlain = R"(
 apiVersion: v1
@@ -102,7 +102,7 @@ TEST(Kubeconfig, SecretsAreInNoMessage) {
   for (const std::string& text :
        {with_user("{token: secret-1, exec: {}}"), with_user("{client-key-data: 'secret-1!'}"),
         std::string("token: secret-1\n  - : ]"), std::string("\"secret-1")}) {
-    EXPECT_THAT(refusal(text), testing::Not(HasSubstr("secret-1"))) << text;
+    EXPECT_THAT(refusal(text), ::testing::Not(HasSubstr("secret-1"))) << text;
   }
 }
 

@@ -14,12 +14,12 @@ namespace divvy::kube {
 namespace {
 
 namespace json = boost::json;
-using testing::ElementsAre;
-using testing::UnorderedElementsAre;
+using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAre;
 
 const std::string kPods = "/api/v1/namespaces/a/pods";
 
-class MirrorTest : public testing::Test {
+class MirrorTest : public ::testing::Test {
  protected:
   void SetUp() override {
     for (const char* name : {"x", "y", "z"}) make(name);

@@ -11,8 +11,8 @@
 namespace divvy::kube {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 constexpr std::string_view kEvents = R"({"type":"ADDED","object":{"metadata":{"name":"a"}}}
 {"type":"MODIFIED","object":{"metadata":{"name":"b"}}}
@@ -21,7 +21,7 @@ constexpr std::string_view kEvents = R"({"type":"ADDED","object":{"metadata":{"n
 {"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}
 )";
 
-class WatchLinesTest : public testing::Test {
+class WatchLinesTest : public ::testing::Test {
  protected:
   Status read(std::string_view piece) {
     return lines_.read(piece, [this](const WatchEvent& event) {

@@ -160,7 +160,7 @@ TEST(Journal, AFailedWriteLeavesTheFileAsItWas) {
   EXPECT_EQ(payloads(disk), (Texts{"snapshot", "before", "after"}));
 }
 
-TEST(Journal, ASyncThatFailedIsNotTriedAgainOnTheSameFile) {
+TEST(Journal, AFailedFsyncIsNotRetriedOnTheSameFile) {
   sys::FakeDisk disk;
   Journal journal = fresh(disk);
   disk.fail_at(2, sys::FakeDisk::Fault::kError);
@@ -201,7 +201,7 @@ TEST(Journal, AReplacementThatFailsLaterHasToBeRepeated) {
   }
 }
 
-TEST(Journal, IsLongOnceMoreWasAppendedThanItBeganWith) {
+TEST(Journal, WantsCompactionOnceItHasDoubled) {
   sys::FakeDisk disk;
   Journal journal = fresh(disk, {std::string(Journal::kShort, 's')});
   const std::string half(Journal::kShort / 2, 'x');

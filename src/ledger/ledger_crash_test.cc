@@ -77,7 +77,7 @@ bool run(std::uint64_t operation, Fault fault, std::size_t part, std::uint32_t s
 
 class LedgerCrash : public ::testing::TestWithParam<std::tuple<Fault, std::uint32_t>> {};
 
-TEST_P(LedgerCrash, AtEveryOperationLosesNothingAndDoublesNothing) {
+TEST_P(LedgerCrash, AtEveryOperationLosesNoGrantAndDuplicatesNone) {
   const LogCapture quiet(LogLevel::kOff);
   const auto [fault, seed] = GetParam();
   for (const std::size_t part : {0U, 1U, 5U, 24U, 99U, 5000U, 5001U}) {

@@ -77,7 +77,7 @@ TEST(Ledger, RefusesWhatCouldNotBeReplayed) {
   EXPECT_FALSE(ledger->trouble());
 }
 
-TEST(Ledger, AfterABootOnlyWhatNoProcessHeldIsLeft) {
+TEST(Ledger, DropsTenantsWithAProcessAfterABoot) {
   sys::FakeDisk disk;
   TenantRecord by_name = test_tenant(2);
   by_name.holder = model::Holder::kSlice;
@@ -136,7 +136,7 @@ TEST(Ledger, OnAFullDiskRefusesNewKeepsOldAndSaysSoOnce) {
   EXPECT_TRUE(log.contains("ledger can be written again"));
 }
 
-TEST(Ledger, AFullDiskKeepsNoDaemonFromItsTenants) {
+TEST(Ledger, OpensOnAFullDisk) {
   const LogCapture quiet;
   sys::FakeDisk disk;
   {
@@ -167,7 +167,7 @@ TEST(Ledger, AReleaseThatCouldNotBeWrittenIsWrittenAtTheEnd) {
   EXPECT_TRUE(read_back(disk).tenants.empty());
 }
 
-TEST(Ledger, StaysShort) {
+TEST(Ledger, CompactsItsJournal) {
   sys::FakeDisk disk;
   const auto ledger = Ledger::open(disk, "boot", 10'000).value();
   for (std::uint64_t id = 1; id < 500; ++id) {

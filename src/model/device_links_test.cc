@@ -22,7 +22,7 @@ TEST(DeviceLinks, TakesALinkedPairBeforeAnUnlinkedOne) {
   EXPECT_EQ(links.closest(0b0111, 2, 0b0111), 0b0011U);
 }
 
-TEST(DeviceLinks, OneGpuComesFromTheSetThatIsBrokenAlready) {
+TEST(DeviceLinks, ASingleGpuComesFromAnIslandThatIsBrokenAlready) {
   EXPECT_EQ(linked().closest(0b1111'1110, 1, 0b1111'1110), 0b0000'0010U);
   // Of two broken islands the one with less left beside it.
   EXPECT_EQ(linked().closest(0b0111'1100, 1, 0b0111'1100), 0b0100'0000U);

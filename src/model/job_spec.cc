@@ -329,9 +329,6 @@ Status check(const JobSpec& spec) {
   if (spec.mode == GpuMode::kMps && spec.request.gpus_per_member() != 1) {
     return wrong("mode", "mode mps takes one GPU; leave it out to take turns on several");
   }
-  if (spec.mode == GpuMode::kMps && spec.container) {
-    return wrong("mode", "containers cannot be in mode mps yet; leave it out");
-  }
   // The containers of a pod have a slice each, and nobody could take them to another node.
   const bool on_one_node =
       spec.holder == Holder::kSlice && spec.where.members_near == Near{Closeness::kNode, true};

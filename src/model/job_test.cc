@@ -21,7 +21,7 @@ Job new_job() {
   return {JobId(17), "ada", std::move(spec), at(0)};
 }
 
-TEST(Job, RunsToItsEndAndRemembersTheWay) {
+TEST(Job, RecordsEveryStateTransition) {
   Job job = new_job();
   EXPECT_EQ(job.state, JobState::kQueued);
   EXPECT_TRUE(job.become(JobState::kStarting, at(1), "placed on gpu0").has_value());
@@ -58,7 +58,7 @@ TEST(Job, IsStoppedForAReasonUntilItHasStopped) {
   EXPECT_FALSE(job.ended.has_value());
 }
 
-TEST(Job, WhatHasMembersIsStoppedBeforeItIsCancelled) {
+TEST(Job, ARunningJobStopsBeforeItIsCancelled) {
   for (const JobState from : kStates) {
     const bool at_once =
         from == JobState::kQueued || from == JobState::kSuspended || from == JobState::kStopping;
@@ -68,7 +68,7 @@ TEST(Job, WhatHasMembersIsStoppedBeforeItIsCancelled) {
   EXPECT_TRUE(may_become(JobState::kRunning, JobState::kStopping));
 }
 
-TEST(Job, FinishedIsFinishedAndNothingBecomesWhatItIs) {
+TEST(Job, FinishedStatesHaveNoTransitions) {
   for (const JobState from : kStates) {
     EXPECT_FALSE(may_become(from, from));
     EXPECT_FALSE(is_finished(from) && is_active(from));

@@ -22,7 +22,7 @@ TEST(Name, RefusesWhatIsNotSafeEverywhere) {
   EXPECT_FALSE(check_name("job", std::string(129, 'x')).has_value());
 }
 
-TEST(Name, OfMembersAndNumbersIsNobodysToPick) {
+TEST(Name, RefusesNamesReservedForMembersAndNumbers) {
   for (const char* name : {"job-8.1.0", "job-8", "job-0x", "7", "007"}) {
     EXPECT_TRUE(is_reserved_tenant_name(name)) << name;
   }

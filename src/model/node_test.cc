@@ -23,7 +23,7 @@ Node::Parts two_gpus() {
   return parts;
 }
 
-TEST(Node, HoldsWhatFitsTogether) {
+TEST(Node, AcceptsConsistentGpusAndTopology) {
   const auto node = Node::create(two_gpus());
   ASSERT_TRUE(node.has_value()) << node.error().message;
   EXPECT_EQ(node->hostname(), "node-a");
@@ -37,7 +37,7 @@ TEST(Node, MayHaveNoGpu) {
   EXPECT_TRUE(Node::create(parts).has_value());
 }
 
-TEST(Node, RefusesTwoOfTheSame) {
+TEST(Node, RefusesDuplicateIndexUuidOrPciAddress) {
   auto same_index = two_gpus();
   same_index.gpus[1].index = GpuIndex(0);
   EXPECT_EQ(Node::create(same_index).error().message, "node node-a has two GPUs with the index 0");

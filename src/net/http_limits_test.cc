@@ -42,7 +42,7 @@ TEST_F(HttpLimits, WhoAsksTooOftenIsToldToWait) {
   EXPECT_EQ(answer->headers.at("retry-after"), "1");
 }
 
-TEST_F(HttpLimits, AStrangerAtTheSameAddressDoesNotUseUpWhatAKnownCallerMayAsk) {
+TEST_F(HttpLimits, UnauthenticatedRequestsDoNotConsumeACallersRate) {
   options_.max_rate = 3;
   options_.account = [](const HttpRequest& request, const Caller&) -> std::optional<std::string> {
     if (request.header("authorization") == "right") return "ada";
@@ -109,7 +109,7 @@ TEST_F(HttpLimits, TooManyOrTooLongHeadersAreRefused) {
   ::close(fd);
 }
 
-TEST_F(HttpLimits, WhoAsksBeforeSendingIsToldToGoOn) {
+TEST_F(HttpLimits, AnswersExpectContinue) {
   serve([](const HttpRequest& request, const Caller&) {
     return HttpResponse{200, "text/plain", request.body};
   });

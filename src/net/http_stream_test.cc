@@ -106,7 +106,7 @@ TEST_F(HttpStreamTest, TheServerEndsWhileStreamsRun) {
   ::close(never);
 }
 
-TEST_F(HttpStreamTest, WatchersLeaveRoomForOthers) {
+TEST_F(HttpStreamTest, StreamsLeaveConnectionsForRequests) {
   options_.max_streams = 2;
   const int release = ::eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
   std::atomic<int> inside{0};
@@ -127,7 +127,7 @@ TEST_F(HttpStreamTest, WatchersLeaveRoomForOthers) {
   ::close(release);
 }
 
-TEST_F(HttpStreamTest, OneThatThrowsIsSeenToHaveNoEnd) {
+TEST_F(HttpStreamTest, AThrowingHandlerTruncatesTheStream) {
   serve_stream([](HttpStream& stream) {
     EXPECT_TRUE(stream.send("one"));
     throw std::runtime_error("oh dear");
@@ -145,7 +145,7 @@ TEST_F(HttpStreamTest, OldClientsKnowTheEndByTheEndOfTheConnection) {
   EXPECT_EQ(text.find("chunked"), std::string::npos);
 }
 
-TEST_F(HttpStreamTest, SilenceIsNoticed) {
+TEST_F(HttpStreamTest, ASilentServerTimesOut) {
   const int never = ::eventfd(0, EFD_CLOEXEC);
   serve_stream(
       [&](HttpStream& stream) { (void)stream.caller().wait_for(never, milliseconds(-1)); });

@@ -67,7 +67,7 @@ TEST_F(HttpTls, CarriesRequestsAndStreams) {
   EXPECT_TRUE(post(trusting(folder_ / "server.pem", "gpu.example")).has_value());
 }
 
-TEST_F(HttpTls, AServerThatCannotProveWhoItIsGetsNoRequest) {
+TEST_F(HttpTls, AnUnverifiedServerGetsNoRequest) {
   serve([](const HttpRequest&, const Caller&) {
     ADD_FAILURE() << "a request was sent to somebody unknown";
     return HttpResponse{};
@@ -81,7 +81,7 @@ TEST_F(HttpTls, AServerThatCannotProveWhoItIsGetsNoRequest) {
   }
 }
 
-TEST_F(HttpTls, NobodySpeaksWithItInTheClear) {
+TEST_F(HttpTls, RefusesPlaintext) {
   serve([](const HttpRequest&, const Caller&) {
     ADD_FAILURE() << "a request in the clear was answered";
     return HttpResponse{};
@@ -89,7 +89,7 @@ TEST_F(HttpTls, NobodySpeaksWithItInTheClear) {
   EXPECT_FALSE(post(target()).has_value());
 }
 
-TEST_F(HttpTls, ClientsThatNeverFinishTheHandshakeHoldNobodyUp) {
+TEST_F(HttpTls, UnfinishedHandshakesDelayNobody) {
   serve_hello();
   const int silent = say("");
   const int half = say("\x16\x03\x01");

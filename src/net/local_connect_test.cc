@@ -59,7 +59,7 @@ class LocalConnect : public ::testing::Test {
 };
 
 // As a user without XDG_RUNTIME_DIR finds it: /tmp/divvy-UID, which anybody can make first.
-TEST_F(LocalConnect, SaysNothingInAFolderThatAnotherUserMade) {
+TEST_F(LocalConnect, RefusesASocketInAnotherUsersFolder) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to be two users";
   ASSERT_EQ(::chmod(folder_.c_str(), 01777), 0);
   const fs::path theirs = folder_ / "divvy-0";
@@ -75,7 +75,7 @@ TEST_F(LocalConnect, SaysNothingInAFolderThatAnotherUserMade) {
   EXPECT_EQ(::poll(&came, 1, 0), 0) << "a connection was made";
 }
 
-TEST_F(LocalConnect, SaysNothingToAnotherUserWhoListens) {
+TEST_F(LocalConnect, RefusesAListenerOfAnotherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to be two users";
   const fs::path socket = folder_ / "divvyd.sock";
   ASSERT_EQ(::chmod(folder_.c_str(), 0777), 0);
@@ -89,7 +89,7 @@ TEST_F(LocalConnect, SaysNothingToAnotherUserWhoListens) {
   EXPECT_EQ(::read(came.get(), &byte, 1), 0) << "something was said";
 }
 
-TEST_F(LocalConnect, GivesUpOnADaemonThatIsStopped) {
+TEST_F(LocalConnect, TimesOutOnAStoppedDaemon) {
   const fs::path socket = folder_ / "divvyd.sock";
   ASSERT_TRUE(listen_at(listener_.get(), socket));
   const auto answer = ask(socket);

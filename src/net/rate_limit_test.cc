@@ -7,7 +7,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST(RateLimit, LetsPassWhatASecondGivesAndThenSoMuchAsTimePasses) {
+TEST(RateLimit, AllowsABurstOfOneSecondAndThenTheRate) {
   RateLimit limit(10);
   TimePoint now{};
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(limit.allow("ada", now)) << i;
@@ -20,7 +20,7 @@ TEST(RateLimit, LetsPassWhatASecondGivesAndThenSoMuchAsTimePasses) {
   EXPECT_FALSE(limit.allow("ada", now)) << "nothing is saved up beyond a second";
 }
 
-TEST(RateLimit, OneCallerDoesNotUseUpAnothers) {
+TEST(RateLimit, CountsEachCallerSeparately) {
   RateLimit limit(1);
   EXPECT_TRUE(limit.allow("ada", TimePoint{}));
   EXPECT_FALSE(limit.allow("ada", TimePoint{}));
@@ -33,7 +33,7 @@ TEST(RateLimit, NoLimitIsNone) {
   EXPECT_EQ(limit.remembered(), 0U);
 }
 
-TEST(RateLimit, RemembersNoMoreCallersThanItHasRoomFor) {
+TEST(RateLimit, RemembersABoundedNumberOfCallers) {
   RateLimit limit(1);
   for (std::size_t i = 0; i < 3 * RateLimit::kMostCallers; ++i) {
     EXPECT_TRUE(limit.allow(std::to_string(i), TimePoint{}));

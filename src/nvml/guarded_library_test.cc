@@ -61,7 +61,7 @@ TEST(GuardedLibrary, PassesAnswersAndErrorsOn) {
   EXPECT_FALSE(library->device(7));
 }
 
-TEST(GuardedLibrary, AGpuThatIsStuckAnswersThatItDoesNotAndTheOthersGoOn) {
+TEST(GuardedLibrary, AHangingGpuTimesOutWithoutDelayingOthers) {
   const auto gate = std::make_shared<Gate>();
   const auto library = guarded(std::make_unique<StuckLibrary>(gate), kShort);
   const auto stuck = library->device(0);
@@ -78,7 +78,7 @@ TEST(GuardedLibrary, AGpuThatIsStuckAnswersThatItDoesNotAndTheOthersGoOn) {
   EXPECT_EQ(library->temperature_c(*stuck), 30U);
 }
 
-TEST(GuardedLibrary, GoesAwayAlsoWhileAGpuIsStuck) {
+TEST(GuardedLibrary, IsDestroyedWhileACallHangs) {
   const auto gate = std::make_shared<Gate>();
   // The guard leaves it behind, because somebody is in it.
   Library* left_behind = nullptr;

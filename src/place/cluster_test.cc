@@ -44,7 +44,7 @@ TEST(Cluster, CountsWhatIsTakenAndGivenBack) {
   EXPECT_EQ(cluster.live_holdings(), 0U);
 }
 
-TEST(Cluster, WhatIsLeftOfAGpuIsTheSmallerOneOfComputeAndMemory) {
+TEST(Cluster, FreeShareIsTheSmallerOneOfComputeAndMemory) {
   Cluster cluster;
   const NodeId a = add(cluster, node("a", 1));
   cluster.take(part_spot(a, 0, 100, gib(12)));

@@ -45,7 +45,7 @@ std::optional<DefragPlan> plan(Fleet& fleet, const Request& request, const Work&
   return result;
 }
 
-TEST(Defrag, NoMovesWhereItFits) {
+TEST(Defrag, PlansNoMovesWhereTheRequestFits) {
   Fleet fleet({node("a", 2)});
   const Work work{{}, &fleet.cluster};
   const auto result = plan(fleet, gpus(2), work);
@@ -77,7 +77,7 @@ TEST(Defrag, PutsPartsOfOneNodeTogether) {
   EXPECT_EQ(result->moves[0].from.part, 400);
 }
 
-TEST(Defrag, LeavesThoseWhoMayNotBeMoved) {
+TEST(Defrag, SparesNonPreemptibleMembers) {
   Fleet fleet({node("a", 2), node("b", 2)});
   fleet.take_part(0, 0, 100, 1, 0, false);
   fleet.take_part(1, 0, 500, 2, 5);

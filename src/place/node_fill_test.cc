@@ -124,7 +124,7 @@ TEST(NodeFill, CountsHugeAmountsOfCpusAsMoreThanThereAre) {
 }
 
 // Few and many kinds of requests, few and many GPUs: each has its own way through the code.
-TEST(NodeFill, AllSequencesAtOnceAreTheSameAsOneByOne) {
+TEST(NodeFill, BatchedSequencesMatchSingleOnes) {
   std::mt19937_64 dice(5);
   for (const std::size_t kinds : {3U, 40U, 100U, 200U}) {
     Workload workload;

@@ -35,7 +35,7 @@ std::vector<std::uint64_t> jobs(const std::optional<PreemptionPlan>& plan) {
 
 using Jobs = std::vector<std::uint64_t>;
 
-TEST(Preempt, NobodyWhereItFits) {
+TEST(Preempt, EvictsNobodyWhereTheRequestFits) {
   Fleet fleet({node("a", 2)});
   fleet.take(0, 0b01, 1);
   const auto result = plan(fleet, urgent(1));
@@ -60,7 +60,7 @@ TEST(Preempt, ThenTheLowestPriorityThenTheSmallest) {
   EXPECT_EQ(jobs(plan(fleet, urgent(1))), Jobs{3});
 }
 
-TEST(Preempt, NeverEqualsOrThoseWhoAreNotPreemptible) {
+TEST(Preempt, SparesEqualPrioritiesAndNonPreemptibleMembers) {
   Fleet fleet({node("a", 1), node("b", 1)});
   fleet.take(0, 1, 1, 10);
   fleet.take(1, 1, 2, 0, false);
@@ -82,7 +82,7 @@ TEST(Preempt, AGangIsEvictedAsAWhole) {
   EXPECT_EQ(result->victims[0].share, 2'000U);
 }
 
-TEST(Preempt, AMemberThatMayNotGoProtectsItsGang) {
+TEST(Preempt, ANonPreemptibleMemberProtectsItsGang) {
   Fleet fleet({node("a", 1), node("b", 1)});
   fleet.take(0, 1, 1);
   fleet.take(1, 1, 1, 0, false);
@@ -235,9 +235,9 @@ void compare_with_brute_force(std::uint64_t seeds, bool gangs) {
   EXPECT_GT(found, static_cast<int>(seeds / 4));
 }
 
-TEST(Preempt, OneMemberAsByBruteForce) { compare_with_brute_force(400, false); }
+TEST(Preempt, OneMemberMatchesBruteForce) { compare_with_brute_force(400, false); }
 
-TEST(Preempt, GangsAsByBruteForce) { compare_with_brute_force(200, true); }
+TEST(Preempt, GangsMatchBruteForce) { compare_with_brute_force(200, true); }
 
 TEST(Preempt, NobodyIsEvictedInVainInALargeCluster) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {

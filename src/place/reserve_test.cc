@@ -16,14 +16,14 @@ std::optional<Reservation> make(Fleet& fleet, const Outlook& outlook, const Requ
   return result;
 }
 
-TEST(Reserve, AtOnceWhereItFits) {
+TEST(Reserve, StartsAtOnceWhereTheRequestFits) {
   Fleet fleet({node("a", 2)});
   const auto result = make(fleet, {.now = 7, .endings = {}, .reservations = {}}, gpus(2));
   ASSERT_TRUE(result.has_value());
   EXPECT_EQ(result->start, 7);
 }
 
-TEST(Reserve, WhenEnoughHasEnded) {
+TEST(Reserve, StartsWhenEnoughHasEnded) {
   Fleet fleet({node("a", 2), node("b", 2)});
   Outlook outlook;
   outlook.endings = {{fleet.take(0, 0b01), 30},
@@ -39,7 +39,7 @@ TEST(Reserve, WhenEnoughHasEnded) {
   EXPECT_EQ(make(fleet, outlook, gpus(3)), std::nullopt);
 }
 
-TEST(Reserve, WhatIsOverdueLeavesNext) {
+TEST(Reserve, ExpectsOverdueMembersToEndNext) {
   Fleet fleet({node("a", 1)});
   Outlook outlook;
   outlook.now = 100;
@@ -47,7 +47,7 @@ TEST(Reserve, WhatIsOverdueLeavesNext) {
   EXPECT_EQ(make(fleet, outlook, gpus(1))->start, 101);
 }
 
-TEST(Reserve, WithoutEndsItHoldsBackWhereLeastIsMissing) {
+TEST(Reserve, WithoutExpectedEndsReservesWhereTheLeastIsMissing) {
   Fleet fleet({node("a", 4), node("b", 4)});
   fleet.take(0, 0b0111);
   const HoldingId small = fleet.take(1, 0b0001);
@@ -101,7 +101,7 @@ TEST(Backfill, ShortWorkStartsBeforeTheReservation) {
             "it does not fit as things are");
 }
 
-TEST(Backfill, NobodyIsInTheWayOfWhoMayStartAtAnyMoment) {
+TEST(Backfill, KeepsOffAReservationThatMayStartAtAnyMoment) {
   Fleet fleet({node("a", 4)});
   Outlook outlook;
   outlook.endings = {{fleet.take(0, 0b0011), 100}};
@@ -122,7 +122,7 @@ TEST(Backfill, LongWorkStartsBesideTheReservation) {
   EXPECT_EQ(beside.spots[0].node, NodeId(1));
 }
 
-TEST(Backfill, AReservationThatIsLostHoldsNobodyUp) {
+TEST(Backfill, IgnoresAReservationOnALostPlace) {
   Fleet fleet({node("a", 2), node("b", 2)});
   Outlook outlook;
   outlook.endings = {{fleet.take(0, 0b01), 100}};
@@ -133,7 +133,7 @@ TEST(Backfill, AReservationThatIsLostHoldsNobodyUp) {
 
 // --- Against looking at every moment ---
 
-TEST(Reserve, TheEarliestStartAsByTryingEveryMoment) {
+TEST(Reserve, EarliestStartMatchesBruteForce) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     Lots lots(seed);
     Fleet fleet({node("a", 4), node("b", 2), node("c", 8)});

@@ -6,33 +6,27 @@
 #include <cerrno>
 #include <cstring>
 
+#include "sys/pipe.h"
+
 namespace divvy::run {
 namespace {
 
 // So far may whoever reads be behind.
 constexpr int kPipeRoom = 1 << 20;
 
-struct Pipe {
-  UniqueFd reader;
-  UniqueFd writer;
-};
-
-Result<Pipe> make_pipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return err(ErrorCode::kResourceExhausted, "no pipe: {}", std::strerror(errno));
-  }
+Result<sys::Pipe> make_output_pipe() {
+  DIVVY_TRY(pipe, sys::make_pipe());
   // Only our own end: the other is not ours to change.
-  ::fcntl(ends[1], F_SETFL, O_NONBLOCK);
-  (void)::fcntl(ends[1], F_SETPIPE_SZ, kPipeRoom);
-  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+  ::fcntl(pipe.writer.get(), F_SETFL, O_NONBLOCK);
+  (void)::fcntl(pipe.writer.get(), F_SETPIPE_SZ, kPipeRoom);
+  return pipe;
 }
 
 }  // namespace
 
 Result<Attachments::Ends> Attachments::add(int connection) {
-  DIVVY_TRY(output, make_pipe());
-  DIVVY_TRY(error, make_pipe());
+  DIVVY_TRY(output, make_output_pipe());
+  DIVVY_TRY(error, make_output_pipe());
   remove(connection);
   attachments_.push_back({connection, std::move(output.writer), std::move(error.writer)});
   return Ends{std::move(output.reader), std::move(error.reader)};

@@ -256,7 +256,7 @@ bool Cgroup::exists() const {
   });
 }
 
-std::vector<std::string> Cgroup::doors() const {
+std::vector<std::string> Cgroup::procs_files() const {
   std::vector<std::string> result;
   result.reserve(folders_.size());
   for (const fs::path& folder : folders_) result.push_back((folder / "cgroup.procs").string());

@@ -43,7 +43,7 @@ class Cgroup {
 
   [[nodiscard]] bool exists() const;
   // The files into which a process writes "0" to enter.
-  [[nodiscard]] std::vector<std::string> doors() const;
+  [[nodiscard]] std::vector<std::string> procs_files() const;
   // Everybody in it and below.
   [[nodiscard]] std::vector<pid_t> processes() const;
   void signal(int number) const;

@@ -117,7 +117,7 @@ TEST_F(FakeUnified, HoldsTheLimitsInTheFilesOfVersionTwo) {
   EXPECT_EQ(read(group_ / "memory.swap.max"), "0");
   EXPECT_EQ(read(group_ / "memory.oom.group"), "1");
   EXPECT_EQ(read(group_ / "pids.max"), "64");
-  EXPECT_EQ(group.doors(), std::vector<std::string>{(group_ / "cgroup.procs").string()});
+  EXPECT_EQ(group.procs_files(), std::vector<std::string>{(group_ / "cgroup.procs").string()});
 }
 
 TEST_F(FakeUnified, FreezesKillsAndCountsWhoRanOutOfMemory) {
@@ -200,7 +200,7 @@ TEST(Cgroup, OfVersionTwoHoldsProcessesTogetherAndKillsThem) {
   sleeper.environment = {{"PATH", "/usr/bin:/bin"}};
   sleeper.uid = ::geteuid();
   sleeper.gid = ::getegid();
-  sleeper.cgroup_doors = group.doors();
+  sleeper.cgroup_procs = group.procs_files();
   const auto child = start_child(sleeper);
   ASSERT_TRUE(child) << child.error().message;
   const auto inside = group.processes();

@@ -19,7 +19,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "run/door_socket.h"
+#include "run/shepherd_socket.h"
 #include "sys/durable_file.h"
 
 extern char** environ;
@@ -143,9 +143,9 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   connect_streams(plan, report);
   ::umask(022);
   // While it may still do all that.
-  for (const std::string& door : plan.cgroup_doors) {
-    const UniqueFd file(::open(door.c_str(), O_WRONLY | O_CLOEXEC));
-    if (!file || !sys::write_all(file.get(), "0")) give_up(report, kNotExecutable, door);
+  for (const std::string& file_name : plan.cgroup_procs) {
+    const UniqueFd file(::open(file_name.c_str(), O_WRONLY | O_CLOEXEC));
+    if (!file || !sys::write_all(file.get(), "0")) give_up(report, kNotExecutable, file_name);
   }
   set_usual_limits(plan);
   if (!become_user(plan)) {
@@ -235,13 +235,13 @@ Result<UniqueFd> open_as(const ChildPlan& user, const std::string& path) {
   const pid_t child = ::fork();
   if (child == 0) {
     const int fd = become_user(user) ? ::open(path.c_str(), O_PATH | O_CLOEXEC) : -1;
-    ::_exit(fd >= 0 && send_at_door(theirs.get(), "opened", {fd}) ? 0 : 1);
+    ::_exit(fd >= 0 && send_shepherd_message(theirs.get(), "opened", std::span(&fd, 1)) ? 0 : 1);
   }
   theirs.reset();
   int status = -1;
   while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  DoorPacket packet = receive_at_door(ours.get());
+  sys::Packet packet = receive_shepherd_packet(ours.get());
   if (status != 0 || packet.fds.size() != 1) return refused();
   return std::move(packet.fds[0]);
 }

@@ -27,7 +27,7 @@ struct ChildPlan {
   gid_t gid = 0;
   std::vector<gid_t> groups;
   std::map<std::string, model::Ulimit> ulimits;
-  std::vector<std::string> cgroup_doors;  // files into which it writes itself
+  std::vector<std::string> cgroup_procs;  // files into which it writes itself
   int input = -1;                         // -1: /dev/null
   int output = -1;
   int error = -1;

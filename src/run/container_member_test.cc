@@ -7,7 +7,7 @@
 
 #include <fstream>
 
-#include "run/door_client.h"
+#include "run/shepherd_client.h"
 #include "run/testing.h"
 
 namespace divvy::run {
@@ -192,13 +192,13 @@ TEST_F(ContainerMembers, CanBeEntered) {
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   const auto folder = MemberFolder::open(runtime_->folder_of(key(1)));
   ASSERT_TRUE(folder);
-  auto door = DoorVisit::begin(*folder);
-  ASSERT_TRUE(door);
-  ASSERT_TRUE(door->exec({{"sh", "-c", "echo $A; id -u; exit 5"}, {{"A", "inside"}}, "", {}},
-                         {null.get(), writer.get(), writer.get()}));
-  EXPECT_FALSE(door->signal(SIGSTOP)) << "root's podman would stand still with its locks";
+  auto client = ShepherdClient::begin(*folder);
+  ASSERT_TRUE(client);
+  ASSERT_TRUE(client->exec({{"sh", "-c", "echo $A; id -u; exit 5"}, {{"A", "inside"}}, "", {}},
+                           {null.get(), writer.get(), writer.get()}));
+  EXPECT_FALSE(client->signal(SIGSTOP)) << "root's podman would stand still with its locks";
   writer.reset();
-  const auto end = door->ended(kTestPatience);
+  const auto end = client->ended(kTestPatience);
   ASSERT_TRUE(end && *end);
   EXPECT_EQ((*end)->exit_code, 5);
   char text[64] = {};
@@ -220,7 +220,7 @@ TEST_F(ContainerMembers, MountNothingThatTheirUserCannotReach) {
   EXPECT_NE(end.reason.find("cannot reach"), std::string::npos) << end.reason;
 }
 
-// The door is the user's, and the folder of root's that is mounted is not.
+// The socket is the user's, and the folder of root's that is mounted is not.
 TEST_F(ContainerMembers, CopyWithTheRightsOfTheirUser) {
   const fs::path data = folder_.path() / "data";
   fs::create_directories(data);
@@ -236,11 +236,11 @@ TEST_F(ContainerMembers, CopyWithTheRightsOfTheirUser) {
   const auto copy = [this](const CopyRequest& request, const fs::path& stream) {
     const UniqueFd file(::open(stream.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-    auto door = DoorVisit::begin(runtime_->folder_of(key(1)));
+    auto client = ShepherdClient::begin(runtime_->folder_of(key(1)));
     const int in = request.out ? null.get() : file.get();
     const int out = request.out ? file.get() : null.get();
-    if (!door || !door->copy(request, {in, out, null.get()})) return -1;
-    const auto end = door->ended(kTestPatience);
+    if (!client || !client->copy(request, {in, out, null.get()})) return -1;
+    const auto end = client->ended(kTestPatience);
     return end && *end ? (*end)->exit_code : -1;
   };
   const std::string base = folder_.path().string();

@@ -17,9 +17,9 @@
 #include <string_view>
 
 #include "base/log.h"
-#include "run/door_client.h"
 #include "run/leftovers.h"
 #include "run/shepherd.h"
+#include "run/shepherd_client.h"
 #include "sys/processes.h"
 
 extern char** environ;
@@ -30,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds kRetry{1'000};
-constexpr std::chrono::seconds kDoorPatience{10};
+constexpr std::chrono::seconds kShepherdPatience{10};
 constexpr const char* kShepherdLog = "shepherd.log";
 
 bool is_for_tenants_only(std::string_view entry) {
@@ -118,7 +118,7 @@ Result<std::unique_ptr<MachineRuntime>> MachineRuntime::create(Options options,
   std::error_code code;
   options.members = fs::absolute(options.members, code);
   fs::create_directories(options.members, code);
-  // Through it to the doors, for those who know the name.
+  // Through it to the sockets of members, for those who know the name.
   if (code || ::chmod(options.members.c_str(), 0711) != 0) {
     return err(ErrorCode::kIo, "{} could not be made: {}", options.members.string(),
                code ? code.message() : std::strerror(errno));
@@ -374,19 +374,14 @@ std::vector<MemberReport> MachineRuntime::changes() {
 Status MachineRuntime::stop(const MemberKey& key, std::chrono::seconds grace) {
   DIVVY_TRY(folder, MemberFolder::open(options_.members, key));
   if (report(folder).phase != MemberPhase::kLiving) return {};
-  Status stopped = ask_at_door(folder, StopRequest{grace}, kDoorPatience);
+  Status stopped = ask_shepherd(folder, StopRequest{grace}, kShepherdPatience);
   if (stopped || report(folder).phase != MemberPhase::kLiving) return {};
-  // Somebody has removed the door: there is another way, with the grace that it was started with.
+  // Somebody has removed the socket: there is another way, with the grace that it was started with.
   if (stopped.error().code != ErrorCode::kUnavailable) return stopped;
   DIVVY_TRY(watch, folder.watch());
   DIVVY_TRY(shepherd, sys::open_process(watch.shepherd));
   if (::syscall(SYS_pidfd_send_signal, shepherd.get(), SIGTERM, nullptr, 0) == 0) return {};
   return stopped;
-}
-
-Status MachineRuntime::freeze(const MemberKey& key, bool frozen) {
-  DIVVY_TRY(folder, MemberFolder::open(options_.members, key));
-  return ask_at_door(folder, FreezeRequest{frozen}, kDoorPatience);
 }
 
 Result<std::map<MemberKey, Bytes>> MachineRuntime::log_sizes() {

@@ -42,13 +42,13 @@ class MachineRuntime final : public Runtime {
   [[nodiscard]] Result<std::vector<MemberReport>> find() override;
   [[nodiscard]] Result<MemberReport> find(const MemberKey& key) override;
   [[nodiscard]] Status stop(const MemberKey& key, std::chrono::seconds grace) override;
-  [[nodiscard]] Status freeze(const MemberKey& key, bool frozen) override;
   [[nodiscard]] int watch_fd() const override { return epoll_.get(); }
   [[nodiscard]] std::vector<MemberReport> changes() override;
   [[nodiscard]] Result<std::map<MemberKey, Bytes>> log_sizes() override;
   [[nodiscard]] Status forget(const MemberKey& key) override;
 
-  // For readers of its output (run/log_reader.h) and callers at its door (run/door_client.h).
+  // For readers of its output (run/log_reader.h) and callers of its shepherd
+  // (run/shepherd_client.h).
   [[nodiscard]] std::filesystem::path folder_of(const MemberKey& key) const;
 
  private:

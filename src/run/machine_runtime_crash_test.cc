@@ -106,7 +106,7 @@ TEST_P(Crash, MembersOutliveTheDaemonThatStartedThem) {
   expect_nothing_left(key(1));
 }
 
-TEST_P(Crash, ADaemonKilledAtAnyMomentLeavesNobodyInDoubt) {
+TEST_P(Crash, EveryMemberOfADaemonKilledAtAnyMomentIsFoundOrGone) {
   std::uint64_t job = 0;
   for (int round = 0; round < kRounds; ++round) {
     const std::uint64_t first = job + 1;
@@ -143,7 +143,7 @@ TEST_P(Crash, ADaemonKilledAtAnyMomentLeavesNobodyInDoubt) {
   }
 }
 
-TEST_P(Crash, WhatAKilledShepherdLeavesIsEnded) {
+TEST_P(Crash, ProcessesOfAKilledShepherdAreKilled) {
   for (std::uint64_t job = 1; job <= kRounds; ++job) {
     start(busy(job));
     const sys::ProcessMark shepherd = watch_of(key(job)).shepherd;
@@ -159,7 +159,7 @@ TEST_P(Crash, WhatAKilledShepherdLeavesIsEnded) {
   }
 }
 
-TEST_P(Crash, AShepherdKilledWhileItEndsAMemberIsNoExcuse) {
+TEST_P(Crash, AShepherdKilledDuringAStopLeavesNoProcess) {
   for (std::uint64_t job = 1; job <= kRounds; ++job) {
     start(busy(job));
     const sys::ProcessMark shepherd = watch_of(key(job)).shepherd;

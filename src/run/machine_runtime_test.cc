@@ -132,7 +132,7 @@ TEST_F(Members, AreFoundUntilTheyAreForgotten) {
 }
 
 // A podman that hangs (its storage is locked) with a container whose shepherd was killed.
-TEST_F(Members, OthersAreHeardOfWhilePodmanHangs) {
+TEST_F(Members, AreReportedWhilePodmanHangsForAnother) {
   const fs::path base = folder_.path();
   std::ofstream(base / "podman") << fmt::format(
       "case $1 in run) exec sleep 1000 ;; rm) echo >> {0}/removals; read _ < {0}/gate ;; esac\n",
@@ -166,7 +166,7 @@ TEST_F(Members, OthersAreHeardOfWhilePodmanHangs) {
   EXPECT_EQ(await_end(key(1)).phase, MemberPhase::kLost);
 }
 
-TEST_F(Members, AreAskedToEndBeforeTheyAreKilled) {
+TEST_F(Members, GetSigtermBeforeSigkill) {
   // Loops without a child: a shell that hears a signal while it starts one waits for the child
   // first.
   start(shell(1, "trap 'echo asked; exit 7' TERM; echo ready; while :; do :; done"));
@@ -178,7 +178,7 @@ TEST_F(Members, AreAskedToEndBeforeTheyAreKilled) {
   EXPECT_TRUE(runtime_->stop(key(1), seconds(0))) << "one that has ended is as wished";
 }
 
-TEST_F(Members, ThatDoNotListenAreKilledWhenTheirGraceIsOver) {
+TEST_F(Members, ThatIgnoreSigtermAreKilledAfterTheGracePeriod) {
   start(shell(1, "trap 'echo ignored' TERM; echo ready; while :; do :; done"));
   await_line(key(1), "ready");
   EXPECT_TRUE(runtime_->stop(key(1), seconds(600)));
@@ -191,7 +191,7 @@ TEST_F(Members, ThatDoNotListenAreKilledWhenTheirGraceIsOver) {
   EXPECT_NE(report.end->reason.find("killed: it had not ended"), std::string::npos);
 }
 
-TEST_F(Members, LeaveNothingBehind) {
+TEST_F(Members, LeaveNoProcessAndNoCgroup) {
   // Daemons of the old school: in sessions of their own, without their parents, and one of them
   // without its environment.
   start(shell(1,
@@ -207,17 +207,15 @@ TEST_F(Members, LeaveNothingBehind) {
   EXPECT_FALSE(fs::exists(runtime_->folder_of(key(1)) / "door"));
 }
 
-TEST_F(Members, ThatStandStillCanBeEnded) {
+TEST_F(Members, ThatAreStoppedGetSigcontWithSigterm) {
   start(shell(1, "echo ready; while :; do :; done"));
   await_line(key(1), "ready");
-  ASSERT_TRUE(runtime_->freeze(key(1), true));
-  ASSERT_TRUE(runtime_->freeze(key(1), false));
-  ASSERT_TRUE(runtime_->freeze(key(1), true));
+  for (const pid_t pid : processes_of(key(1))) ASSERT_EQ(::kill(pid, SIGSTOP), 0);
   EXPECT_TRUE(runtime_->stop(key(1), seconds(600)));
   EXPECT_EQ(await_end(key(1)).end->signal, SIGTERM);
 }
 
-TEST_F(Members, EndTheOrderlyWayWhenTheirShepherdIsAsked) {
+TEST_F(Members, GetSigtermWhenTheirShepherdDoes) {
   start(shell(1, "trap 'exit 9' TERM; echo ready; while :; do :; done"));
   await_line(key(1), "ready");
   const sys::ProcessMark shepherd = watch_of(key(1)).shepherd;
@@ -228,7 +226,7 @@ TEST_F(Members, EndTheOrderlyWayWhenTheirShepherdIsAsked) {
   EXPECT_EQ(await_end(key(1)).end->exit_code, 9);
 }
 
-TEST_F(Members, EndAlsoWhenTheirDoorIsGone) {
+TEST_F(Members, AreStoppedBySignalWhenTheSocketIsMissing) {
   start(shell(1, "trap 'exit 9' TERM; echo ready; while :; do :; done"));
   await_line(key(1), "ready");
   fs::remove(runtime_->folder_of(key(1)) / "door");

@@ -29,7 +29,7 @@ constexpr std::size_t kRoomForEnding = 4096;
 
 Result<MemberFolder> MemberFolder::create(const fs::path& members, const MemberKey& key) {
   const fs::path path = members / to_string(key);
-  // Others may pass through to the door; everything else in it is for its owner only.
+  // Others may pass through to the socket; everything else in it is for its owner only.
   if (::mkdir(path.c_str(), 0711) != 0) {
     if (errno == EEXIST) {
       return err(ErrorCode::kAlreadyExists, "{} was started before", to_string(key));

@@ -1,6 +1,7 @@
 // The folder of a member, which is all that is known about it: `orders` (what to start), `lock`
 // (held by its shepherd while that lives), `watch` (who looks after it), `log.N` (its output),
-// `door` (a socket) and `exit` (the last word). Its parent holds those of all members, by name.
+// `door` (the socket of its shepherd) and `exit` (the last word). Its parent holds those of all
+// members, by name.
 //
 // Every change of who a member belongs to happens under the lock: a shepherd takes it before it
 // starts anything and starts nothing where there is a last word already; whoever finds the lock

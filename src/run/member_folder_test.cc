@@ -63,7 +63,7 @@ class FolderTest : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(FolderTest, KeepsOrdersWatchAndTheLastWord) {
+TEST_F(FolderTest, StoresOrdersWatchAndExitStatus) {
   const MemberFolder folder = make();
   ASSERT_TRUE(folder.write(full_orders()));
   EXPECT_EQ(*folder.orders(), full_orders());
@@ -89,7 +89,7 @@ TEST_F(FolderTest, IsMadeOnce) {
   EXPECT_EQ(MemberFolder::open(folder_.path(), {}).error().code, ErrorCode::kNotFound);
 }
 
-TEST_F(FolderTest, ShowsOthersTheDoorOnly) {
+TEST_F(FolderTest, OnlyTheSocketIsAccessibleToOthers) {
   const MemberFolder folder = make();
   ASSERT_TRUE(folder.write(full_orders()));
   struct stat info{};
@@ -167,7 +167,7 @@ TEST_F(Found, AMemberFromBeforeTheLastBootIsLost) {
   EXPECT_EQ(settle().end->reason, "the machine was restarted");
 }
 
-TEST_F(Found, ALastWordThatCannotBeReadIsNoSuccess) {
+TEST_F(Found, AnUnreadableExitFileIsAFailure) {
   make();
   std::ofstream(options().members / "job-1.1.0/exit") << "{\"exitCode\":";
   const MemberReport report = settle();
@@ -176,7 +176,7 @@ TEST_F(Found, ALastWordThatCannotBeReadIsNoSuccess) {
   EXPECT_NE(report.end->reason.find("cannot be read"), std::string::npos) << report.end->reason;
 }
 
-TEST_F(Found, AMemberThatSomebodyLooksAfterLives) {
+TEST_F(Found, AMemberWithALivingShepherdIsAlive) {
   const MemberFolder folder = make();
   const auto held = folder.lock();
   EXPECT_EQ(settle().phase, MemberPhase::kLiving);

@@ -66,7 +66,7 @@ class PlainProgram final : public MemberProgram {
   }
 
   bool passes_signals_on() const override { return false; }
-  std::optional<ChildPlan> freeze(bool /*frozen*/) const override { return std::nullopt; }
+  std::optional<ChildPlan> thaw() const override { return std::nullopt; }
   std::optional<ChildPlan> ask_out_of_memory() const override { return std::nullopt; }
   std::optional<ChildPlan> remove() const override { return std::nullopt; }
   model::MemberLimits group_limits() const override { return member_.limits; }
@@ -176,9 +176,9 @@ class PodmanProgram final : public MemberProgram {
   }
 
   bool passes_signals_on() const override { return true; }
-  std::optional<ChildPlan> freeze(bool frozen) const override {
+  std::optional<ChildPlan> thaw() const override {
     if (podman_.user == PodmanUser::kMember) return std::nullopt;
-    return as_podman(podman_pause(podman_, frozen));
+    return as_podman(podman_unpause(podman_));
   }
   std::optional<ChildPlan> ask_out_of_memory() const override {
     if (!member_.limits.ram || podman_.user == PodmanUser::kMember) return std::nullopt;

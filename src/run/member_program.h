@@ -10,9 +10,9 @@
 
 #include "base/result.h"
 #include "run/child.h"
-#include "run/door_messages.h"
 #include "run/member_documents.h"
 #include "run/member_folder.h"
+#include "run/shepherd_messages.h"
 
 namespace divvy::run {
 
@@ -30,8 +30,9 @@ class MemberProgram {
 
   // It passes SIGTERM on to those that it stands for; otherwise all get it.
   [[nodiscard]] virtual bool passes_signals_on() const = 0;
-  // What lets the member stand still or go on; nothing: its control group or a signal does.
-  [[nodiscard]] virtual std::optional<ChildPlan> freeze(bool frozen) const = 0;
+  // What lets a member go on that its user has stopped; nothing: its control group or a signal
+  // does.
+  [[nodiscard]] virtual std::optional<ChildPlan> thaw() const = 0;
 
   // Prints "true" when its memory ran out; nothing: the control group knows.
   [[nodiscard]] virtual std::optional<ChildPlan> ask_out_of_memory() const = 0;

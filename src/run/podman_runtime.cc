@@ -223,8 +223,8 @@ Words podman_exec(const PodmanMember& podman, const ContainerExec& exec) {
   return words;
 }
 
-Words podman_pause(const PodmanMember& podman, bool paused) {
-  return command(podman, {paused ? "pause" : "unpause", podman.name});
+Words podman_unpause(const PodmanMember& podman) {
+  return command(podman, {"unpause", podman.name});
 }
 
 Words podman_ask_out_of_memory(const PodmanMember& podman) {

@@ -59,7 +59,7 @@ struct ContainerExec {
 };
 [[nodiscard]] Words podman_exec(const PodmanMember& podman, const ContainerExec& exec);
 
-[[nodiscard]] Words podman_pause(const PodmanMember& podman, bool paused);
+[[nodiscard]] Words podman_unpause(const PodmanMember& podman);
 // Prints "true" when the kernel has ended it because its memory ran out.
 [[nodiscard]] Words podman_ask_out_of_memory(const PodmanMember& podman);
 // Ends it where it runs, and leaves nothing of it. No error where there is none.

@@ -71,8 +71,6 @@ class Runtime {
   // when the shepherd knows. A second call can only shorten the time. Of a member that has ended:
   // success.
   [[nodiscard]] virtual Status stop(const MemberKey& key, std::chrono::seconds grace) = 0;
-  // Lets its processes stand still, or go on.
-  [[nodiscard]] virtual Status freeze(const MemberKey& key, bool frozen) = 0;
 
   // Readable when a member that was living when it was last reported is not any more; then
   // changes() says which. Always the same descriptor.

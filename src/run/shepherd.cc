@@ -12,10 +12,10 @@
 #include <string>
 
 #include "base/log.h"
-#include "run/door_socket.h"
 #include "run/member_folder.h"
 #include "run/member_program.h"
-#include "run/tending.h"
+#include "run/shepherd_loop.h"
+#include "run/shepherd_socket.h"
 #include "sys/durable_file.h"
 
 namespace divvy::run {
@@ -59,10 +59,11 @@ int look_after(const MemberFolder& folder, UniqueFd channel) {
     tell(channel, "there are no orders for this shepherd");
     return 1;
   }
-  // Before the lock is taken: whoever sees that a member is looked after finds a door to knock at.
-  auto door =
-      orders ? listen_at_door(folder.fd(), orders->member.uid) : Result<UniqueFd>(UniqueFd());
-  if (!door) log_warning("there is no door", {{"reason", door.error().message}});
+  // Before the lock is taken: whoever sees that a member is looked after finds a socket to connect
+  // to.
+  auto listener =
+      orders ? listen_as_shepherd(folder.fd(), orders->member.uid) : Result<UniqueFd>(UniqueFd());
+  if (!listener) log_warning("members cannot be entered", {{"reason", listener.error().message}});
   // Held until this process is gone, however it goes.
   const auto lock = folder.lock();
   if (!lock) {
@@ -89,10 +90,10 @@ int look_after(const MemberFolder& folder, UniqueFd channel) {
   if (const Status room = folder.reserve_ending(); !room) {
     return give_up(folder, channel, room.error());
   }
-  Tending tending(folder, *std::move(orders), std::move(watch), std::move(signals),
-                  door ? *std::move(door) : UniqueFd());
+  ShepherdLoop loop(folder, *std::move(orders), std::move(watch), std::move(signals),
+                    listener ? *std::move(listener) : UniqueFd());
   tell(channel, kShepherdReady);
-  tending.tend();
+  loop.run();
   return 0;
 }
 

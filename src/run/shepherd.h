@@ -1,7 +1,7 @@
 // The shepherd: the process that a member belongs to. It starts the member's command as the job's
-// user, writes its output to the log, opens the door (run/door_messages.h), ends it when it is told
-// to, and in the end ends all that is left of it and writes the last word into the folder. It is no
-// child of the daemon and needs none: a daemon may come and go.
+// user, writes its output to the log, serves requests (run/shepherd_messages.h), ends it when it is
+// told to, and in the end ends all that is left of it and writes the last word into the folder. It
+// is no child of the daemon and needs none: a daemon may come and go.
 //
 // `divvyd --shepherd FOLDER` is one of these, with the channel below. One thread.
 #pragma once

@@ -28,7 +28,7 @@ class TemporaryFolder {
   TemporaryFolder() {
     std::string name = (std::filesystem::temp_directory_path() / "divvy-run-XXXXXX").string();
     if (::mkdtemp(name.data()) != nullptr) path_ = name;
-    // Members of other users pass through it to their doors.
+    // Members of other users pass through it to their sockets.
     std::filesystem::permissions(path_, std::filesystem::perms(0711));
   }
   ~TemporaryFolder() {

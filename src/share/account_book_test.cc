@@ -37,7 +37,7 @@ TEST(AccountBook, RunsOutOfSlotsAndGetsThemBack) {
   EXPECT_EQ(accounts.take(999)->slot, 100U);
 }
 
-TEST(AccountBook, BelievesItselfAndNotThePage) {
+TEST(AccountBook, DoesNotTrustThePage) {
   AccountBook accounts = book();
   const Seat seat = accounts.take(10).value();
   std::memset(static_cast<void*>(accounts.mapping()->get()), 0xff, sizeof(wire::AccountPage));

@@ -59,14 +59,14 @@ TEST(FairQueue, ServesByWeight) {
   EXPECT_NEAR(served.had[2] / (12'000 * kMs), 0.7, 0.002);
 }
 
-TEST(FairQueue, WhoIsAloneHasNoLag) {
+TEST(FairQueue, ASingleTenantHasNoLag) {
   Served served({0.3, 0.7});
   served.here[1] = false;
   for (int i = 0; i < 10'000; ++i) served.batch(2 * kMs);
   EXPECT_NEAR(served.queue.lag_ns(0), 0, 1);
 }
 
-TEST(FairQueue, WhatOneHadTooMuchIsForgottenAsOthersAreServed) {
+TEST(FairQueue, NegativeLagDecaysAsOthersAreServed) {
   Served served({0.5, 0.5, 0.5});
   served.here[2] = false;
   served.batch(10 * kMs);
@@ -79,7 +79,7 @@ TEST(FairQueue, WhatOneHadTooMuchIsForgottenAsOthersAreServed) {
   EXPECT_NEAR(served.queue.lag_ns(ran), 0, 1);
 }
 
-TEST(FairQueue, WhatOneWasOwedIsKeptOverAPauseUpToARequest) {
+TEST(FairQueue, PositiveLagSurvivesAPauseUpToOneRequest) {
   FairQueue queue;
   queue.add(0, terms(0.5));
   queue.add(1, terms(0.5));
@@ -96,7 +96,7 @@ TEST(FairQueue, WhatOneWasOwedIsKeptOverAPauseUpToARequest) {
   EXPECT_NEAR(queue.lag_ns(1), 12 * kMs, 1);
 }
 
-TEST(FairQueue, WhoGoesAndComesBackAtOnceChangesNothing) {
+TEST(FairQueue, LeavingAndRejoiningAtOnceChangesNoLag) {
   FairQueue queue;
   for (std::size_t i = 0; i < 3; ++i) {
     queue.add(i, terms(0.2 + 0.1 * static_cast<double>(i)));

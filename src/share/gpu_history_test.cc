@@ -236,7 +236,7 @@ constexpr std::uint64_t kSeeds = kSanitized ? 3 : 30;
 
 class Histories : public testing::TestWithParam<History::Kind> {};
 
-TEST_P(Histories, LeaveNobodyBehindItsShareInAnyWindow) {
+TEST_P(Histories, LagIsBoundedInEveryWindow) {
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     History history(seed, GetParam());
     history.play(4 * kSecond);

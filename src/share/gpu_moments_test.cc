@@ -25,7 +25,7 @@ const Program kSmallKernels{.kernel_ns = 10'000, .cpu_ns = 4'000};
 const Program kGraphs{.kernel_ns = 1'800'000, .cpu_ns = 10'000};
 
 // It worked for long, paused, and came back when another had begun in its pause.
-TEST(GpuSchedule, WhoReturnsHasItsHalfAtOnceHoweverLongItWorkedBefore) {
+TEST(GpuSchedule, AReturningTenantGetsItsShareAtOnce) {
   for (const std::uint64_t before : {100 * kMs, 20 * kSecond}) {
     GpuModel gpu;
     const auto a = gpu.add(kSmallKernels, share(500));
@@ -259,7 +259,7 @@ TEST(GpuSchedule, ManyServersAreNoWorseOffThanWithoutGates) {
 
 // The next gate opens in the last moment of the last batch of a turn, wherever the prediction of
 // its length is wrong by the same factor each time: no look of the daemon lies in between.
-TEST(GpuSchedule, AHandOverDoesNotWaitForTheNextLook) {
+TEST(GpuSchedule, AHandOverDoesNotWaitForTheNextPoll) {
   for (const double predicted : {0.4, 1.0, 3.0}) {
     GpuModel gpu;
     gpu.daemon_delay_ns = 80'000;

@@ -122,6 +122,8 @@ class GpuSchedule {
  private:
   // Not worth waiting for.
   static constexpr double kLongPauseNs = 5'000'000;
+  // A batch cannot be interrupted; so much of one is remembered over a pause.
+  static constexpr double kLongestDebtNs = 100'000'000;
 
   struct Place {
     bool used = false;
@@ -170,6 +172,7 @@ class GpuSchedule {
   void charge(std::uint64_t dt);
   void refill(std::uint64_t dt);
   void watch_unused_leases(std::uint64_t dt);
+  // --- Which gates are open: gpu_schedule_gates.cc ---
   void choose_gated();
   void admit();
   void choose_open_over_mps();

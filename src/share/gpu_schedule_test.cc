@@ -44,7 +44,7 @@ TEST(GpuSchedule, WhoIsAloneRunsWithoutGates) {
 }
 
 // The schedule is not asked while nobody has work: a pause is no GPU time of whoever ends it.
-TEST(GpuSchedule, APauseInWhichNobodyLookedIsChargedToNobody) {
+TEST(GpuSchedule, ADaemonPauseIsChargedToNobody) {
   GpuSchedule schedule;
   const auto seat = schedule.add(cap(100));
   const GpuSchedule::Seen idle{.present = true, .told = true};
@@ -92,7 +92,7 @@ TEST(GpuSchedule, WhatTheGatesOfShortBatchesTakeIsNotCharged) {
 }
 
 // Its gate is open, what it launched has not come to it yet, and the GPU is not kept idle for it.
-TEST(GpuSchedule, WhoHasNotRunYetKeepsNobodyOff) {
+TEST(GpuSchedule, ATenantBeforeItsFirstBatchDelaysNobody) {
   GpuSchedule schedule;
   const auto works = schedule.add(share(500));
   const auto comes = schedule.add(share(500));
@@ -355,7 +355,7 @@ TEST(GpuSchedule, ATenantWhoseBatchDoesNotEndHasNoMoreTurnsUntilItDoes) {
   EXPECT_NEAR(gpu.share(troubled), 500, 2 * kPoint);
 }
 
-TEST(GpuSchedule, OneThatRunsForEverAndOneThatStandsForEverAreNoWall) {
+TEST(GpuSchedule, AnEndlessKernelAndAStalledTenantDoNotBlockOthers) {
   GpuSchedule schedule;
   const auto runs = schedule.add(share(300));
   const auto stands = schedule.add(share(300));
@@ -420,7 +420,7 @@ TEST(GpuSchedule, ANewShareTakesEffectWhileEverybodyRuns) {
   EXPECT_NEAR(gpu.share(0), 700, 2 * kPoint);
 }
 
-TEST(GpuSchedule, WhoComesBackAfterALongIdleTimeHasSavedNothingUp) {
+TEST(GpuSchedule, IdleTimeEarnsNoCredit) {
   GpuModel gpu;
   gpu.add({.kernel_ns = 50'000, .cpu_ns = 4'000, .kernels_per_sync = 1000, .pause_ns = 3 * kSecond},
           share(500));
@@ -447,7 +447,7 @@ TEST(GpuSchedule, OverMpsTheLatencyClassClosesTheOthersGates) {
   EXPECT_FALSE(schedule.gate(b).open);
 }
 
-TEST(GpuSchedule, OverMpsALatencyTenantBeyondItsBurstStandsWhileOthersWant) {
+TEST(GpuSchedule, OverMpsALatencyTenantBeyondItsBurstIsGatedWhileOthersWantTheGpu) {
   GpuSchedule schedule;
   const auto service =
       schedule.add({.share = 400, .tenant_class = TenantClass::kLatency, .mps = true});

@@ -62,7 +62,7 @@ TEST(Keeper, OpensTheGatesWhenTheDaemonIsKilled) {
   ::close(ready[1]);
 }
 
-TEST(Keeper, TheNextOneInheritsThePagesOfOneThatWasKilled) {
+TEST(Keeper, PagesSurviveAKilledKeeper) {
   auto page = create_control_page({});
   ASSERT_TRUE(page.has_value()) << page.error().message;
   int ready[2];

@@ -29,14 +29,9 @@ std::string folder_name(const model::GpuUuid& gpu) {
 
 }  // namespace
 
-std::map<std::string, std::string> mps_environment(const MpsEndpoint& endpoint, Share share,
-                                                   TenantClass tenant_class) {
-  const std::uint32_t per_cent =
-      tenant_class == TenantClass::kLatency
-          ? 100
-          : std::clamp<std::uint32_t>((share.thousandths() + 9) / 10, 1, 100);
-  return {{"CUDA_MPS_PIPE_DIRECTORY", endpoint.pipe_folder.string()},
-          {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", std::to_string(per_cent)}};
+std::uint32_t mps_thread_percentage(Share share, TenantClass tenant_class) {
+  if (tenant_class == TenantClass::kLatency) return 100;
+  return std::clamp<std::uint32_t>((share.thousandths() + 9) / 10, 1, 100);
 }
 
 Mps::Mps(Options options)
@@ -54,7 +49,7 @@ std::shared_ptr<Mps::Server> Mps::server_for(const model::GpuUuid& gpu) {
   const std::lock_guard lock(mutex_);
   std::shared_ptr<Server>& server = servers_[gpu];
   if (!server) {
-    server = std::make_shared<Server>(gpu, options_.folder / folder_name(gpu), options_.control);
+    server = std::make_shared<Server>(gpu, folder_of(gpu), options_.control);
   }
   return server;
 }
@@ -67,7 +62,17 @@ std::vector<std::shared_ptr<Mps::Server>> Mps::servers() const {
   return all;
 }
 
-Result<MpsEndpoint> Mps::acquire(const model::GpuUuid& gpu) {
+Status Mps::check_installed() const { return MpsControl::check_installed(options_.control); }
+
+fs::path Mps::folder_of(const model::GpuUuid& gpu) const {
+  return options_.folder / folder_name(gpu);
+}
+
+fs::path Mps::pipe_folder(const model::GpuUuid& gpu) const {
+  return MpsControl::pipe_folder(folder_of(gpu));
+}
+
+Status Mps::acquire(const model::GpuUuid& gpu) {
   const auto server = server_for(gpu);
   {
     const std::lock_guard lock(server->mutex);
@@ -78,7 +83,7 @@ Result<MpsEndpoint> Mps::acquire(const model::GpuUuid& gpu) {
   }
   begin_watching();
   wake();
-  return MpsEndpoint{server->control.pipe_folder()};
+  return {};
 }
 
 void Mps::release(const model::GpuUuid& gpu) {

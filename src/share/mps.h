@@ -11,6 +11,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -29,17 +30,10 @@
 
 namespace divvy::share {
 
-struct MpsEndpoint {
-  std::filesystem::path pipe_folder;
-};
-
-// What a tenant's programs need in their environment to reach the daemon with this much of the GPU:
-// "CUDA_MPS_PIPE_DIRECTORY" and "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE". A share that is no whole per
+// How many per cent of the GPU's threads a tenant's programs may use. A share that is no whole per
 // cent is rounded up, so that the guarantee can be reached; a whole GPU or more is 100, and so is
 // the latency class, which the arbiter lets run alone for as long as its share allows.
-[[nodiscard]] std::map<std::string, std::string> mps_environment(const MpsEndpoint& endpoint,
-                                                                 Share share,
-                                                                 TenantClass tenant_class);
+[[nodiscard]] std::uint32_t mps_thread_percentage(Share share, TenantClass tenant_class);
 
 class Mps {
  public:
@@ -58,9 +52,15 @@ class Mps {
   Mps(const Mps&) = delete;
   Mps& operator=(const Mps&) = delete;
 
+  // kUnsupported: the driver's program is not installed; says what to do.
+  [[nodiscard]] Status check_installed() const;
+
   // There is a daemon for this GPU from now on. May be called again while there is: for each tenant
   // that comes. An error says what to do; nothing is left behind then.
-  [[nodiscard]] Result<MpsEndpoint> acquire(const model::GpuUuid& gpu);
+  [[nodiscard]] Status acquire(const model::GpuUuid& gpu);
+  // Where clients reach the daemon of this GPU. The folder stays the same one while the daemon is
+  // acquired, also where it dies and is started again: containers have it mounted.
+  [[nodiscard]] std::filesystem::path pipe_folder(const model::GpuUuid& gpu) const;
   // The last tenant that used it is gone (the caller counts). An acquire() that follows soon enough
   // keeps the daemon.
   void release(const model::GpuUuid& gpu);
@@ -84,6 +84,7 @@ class Mps {
     std::vector<std::chrono::steady_clock::time_point> deaths;
   };
 
+  [[nodiscard]] std::filesystem::path folder_of(const model::GpuUuid& gpu) const;
   [[nodiscard]] std::shared_ptr<Server> server_for(const model::GpuUuid& gpu);
   [[nodiscard]] std::vector<std::shared_ptr<Server>> servers() const;
   void wake() const;

@@ -15,6 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "sys/pipe.h"
+
 extern char** environ;
 
 namespace divvy::share {
@@ -43,7 +45,7 @@ Result<std::string> find_program(const std::string& program) {
   }
   return err(ErrorCode::kUnsupported,
              "mode mps needs {}, which is not in PATH; it comes with the driver's utilities "
-             "(nvidia-compute-utils, nvidia-cuda-mps). Install it, or leave --mode mps out",
+             "(nvidia-compute-utils, nvidia-cuda-mps). Install it, or ask for --mode timeslice",
              program);
 }
 
@@ -116,6 +118,15 @@ bool wait_readable(int fd, milliseconds timeout) {
   return ready > 0;
 }
 
+// The clients of the daemon may be of any user, whatever the umask.
+Status make_folder(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (!error) fs::permissions(path, fs::perms(0755), error);
+  if (!error) return {};
+  return err(ErrorCode::kIo, "cannot make {} for MPS: {}", path.string(), error.message());
+}
+
 // The exit status where the process was our child; it may have been an earlier divvyd's.
 std::optional<int> collect(pid_t pid) {
   int status = 0;
@@ -134,6 +145,11 @@ MpsControl::MpsControl(model::GpuUuid gpu, fs::path folder, const MpsControlOpti
 
 bool MpsControl::running() const { return process_ && !sys::is_gone(process_.get()); }
 
+Status MpsControl::check_installed(const MpsControlOptions& options) {
+  const auto program = find_program(options.program);
+  return program ? Status() : Status(err(program.error()));
+}
+
 Status MpsControl::start() {
   if (running()) return {};
   forget();
@@ -149,14 +165,14 @@ Status MpsControl::start() {
 }
 
 Status MpsControl::launch(const std::string& program) {
-  std::error_code error;
-  // Whatever a daemon that died left in its pipes' folder would confuse the next one.
-  fs::remove_all(pipe_folder(), error);
-  for (const fs::path& path : {pipe_folder(), log_folder()}) {
-    fs::create_directories(path, error);
-    if (error) {
-      return err(ErrorCode::kIo, "cannot make {} for MPS: {}", path.string(), error.message());
-    }
+  for (const fs::path& path : {folder_.parent_path(), folder_, pipe_folder(), log_folder()}) {
+    DIVVY_RETURN_IF_ERROR(make_folder(path));
+  }
+  // What a daemon that died left behind would confuse the next one. The folder itself stays:
+  // containers have it mounted.
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(pipe_folder(), ignored)) {
+    fs::remove_all(entry.path(), ignored);
   }
   const UniqueFd input(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   const UniqueFd output(::open((log_folder() / "output.log").c_str(),
@@ -206,37 +222,32 @@ bool MpsControl::take_over() {
 
 bool MpsControl::tell(const std::string& program, const std::string& lines,
                       milliseconds timeout) const {
-  int question[2];
-  int answer[2];
-  if (::pipe2(question, O_CLOEXEC) != 0) return false;
-  UniqueFd question_read(question[0]);
-  UniqueFd question_write(question[1]);
-  if (::pipe2(answer, O_CLOEXEC) != 0) return false;
-  UniqueFd answer_read(answer[0]);
-  UniqueFd answer_write(answer[1]);
+  auto question = sys::make_pipe();
+  auto answer = sys::make_pipe();
+  if (!question || !answer) return false;
   // The lines fit into the pipe, so that nobody has to read while we write.
-  if (::write(question_write.get(), lines.data(), lines.size()) !=
+  if (::write(question->writer.get(), lines.data(), lines.size()) !=
       static_cast<ssize_t>(lines.size())) {
     return false;
   }
-  question_write.reset();
+  question->writer.reset();
   const auto pid = spawn(program, nullptr, environment_for(gpu_, pipe_folder(), log_folder()),
-                         question_read.get(), answer_write.get());
+                         question->reader.get(), answer->writer.get());
   if (!pid) return false;
-  answer_write.reset();
+  answer->writer.reset();
 
   std::string said;
   const auto deadline = steady_clock::now() + timeout;
   bool in_time = true;
   while (true) {
     const auto left = std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now());
-    if (left.count() <= 0 || !wait_readable(answer_read.get(), left)) {
+    if (left.count() <= 0 || !wait_readable(answer->reader.get(), left)) {
       in_time = false;
       ::kill(*pid, SIGKILL);
       break;
     }
     char buffer[512];
-    const ssize_t count = ::read(answer_read.get(), buffer, sizeof buffer);
+    const ssize_t count = ::read(answer->reader.get(), buffer, sizeof buffer);
     if (count <= 0) break;
     if (said.size() < kLastWords) said.append(buffer, static_cast<std::size_t>(count));
   }

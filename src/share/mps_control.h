@@ -45,7 +45,11 @@ class MpsControl {
   // After it died: collects the process, so that start() begins anew.
   void forget();
 
-  [[nodiscard]] std::filesystem::path pipe_folder() const { return folder_ / "pipe"; }
+  [[nodiscard]] static Status check_installed(const MpsControlOptions& options);
+  // Of the daemon whose folder this is. Kept when a daemon that died is started again.
+  [[nodiscard]] static std::filesystem::path pipe_folder(const std::filesystem::path& folder) {
+    return folder / "pipe";
+  }
   [[nodiscard]] std::filesystem::path log_folder() const { return folder_ / "log"; }
   [[nodiscard]] const model::GpuUuid& gpu() const { return gpu_; }
 
@@ -60,6 +64,7 @@ class MpsControl {
   [[nodiscard]] bool tell(const std::string& program, const std::string& lines,
                           std::chrono::milliseconds timeout) const;
   [[nodiscard]] std::string last_words() const;
+  [[nodiscard]] std::filesystem::path pipe_folder() const { return pipe_folder(folder_); }
 
   model::GpuUuid gpu_;
   std::filesystem::path folder_;

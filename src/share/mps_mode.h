@@ -1,9 +1,7 @@
-// Lets tenants in mode mps use the MPS daemons of share/mps.h: what Tenants calls when such a
-// tenant comes and when the last one has left. The first tenant of a GPU waits here until its
-// daemon has started; nobody else does.
+// A tenant in mode mps and the MPS daemon of its GPU (share/mps.h): what Tenants calls when such a
+// tenant comes, when the last one has left, and to tell the tenant's programs of the daemon.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <string>
 
@@ -12,16 +10,15 @@
 
 namespace divvy::share {
 
-// Called for each tenant in mode mps that comes; gives the environment that its programs need
-// besides. May take its time: no lock is held.
-using PrepareMode =
-    std::function<Result<std::map<std::string, std::string>>(const ledger::TenantRecord& record)>;
-// Called after the last tenant of the mode has left a GPU. Returns at once: a lock is held.
-using LeaveMode = std::function<void(const ledger::TenantRecord& record)>;
+// Starts the daemon for the first tenant of its GPU and returns when it answers. A tenant with
+// slices on several GPUs is refused, because a program can reach only one MPS daemon.
+[[nodiscard]] Status enter_mps(Mps& mps, const ledger::TenantRecord& record);
+// After the last tenant of the mode has left the GPU. Returns at once.
+void leave_mps(Mps& mps, const ledger::TenantRecord& record);
 
-// Both refer to `mps`, which outlives them. A tenant with slices on several GPUs is refused,
-// because a program can reach only one MPS daemon.
-[[nodiscard]] PrepareMode prepare_mps(Mps& mps);
-[[nodiscard]] LeaveMode leave_mps(Mps& mps);
+// "CUDA_MPS_PIPE_DIRECTORY" and "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" for programs of this machine.
+// The record has passed enter_mps().
+[[nodiscard]] std::map<std::string, std::string> mps_environment(
+    const Mps& mps, const ledger::TenantRecord& record);
 
 }  // namespace divvy::share

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <condition_variable>
 #include <fstream>
@@ -74,9 +75,9 @@ class MpsTest : public testing::Test {
   }
   void mark(const char* name) const { std::ofstream{folder_ / name}; }
 
-  static pid_t daemon_pid(const MpsEndpoint& endpoint) {
+  pid_t daemon_pid(const Mps& mps) const {
     pid_t pid = 0;
-    std::ifstream(endpoint.pipe_folder / "control.pid") >> pid;
+    std::ifstream(mps.pipe_folder(gpu_) / "control.pid") >> pid;
     return pid;
   }
 
@@ -98,15 +99,12 @@ class MpsTest : public testing::Test {
 
 TEST_F(MpsTest, StartsOneDaemonForAGpuHoweverManyTenantsCome) {
   Mps mps(options());
-  const auto first = mps.acquire(gpu_);
+  const Status first = mps.acquire(gpu_);
   ASSERT_TRUE(first) << first.error().message;
-  const auto second = mps.acquire(gpu_);
-  ASSERT_TRUE(second);
-  EXPECT_EQ(first->pipe_folder, second->pipe_folder);
+  ASSERT_TRUE(mps.acquire(gpu_));
   EXPECT_EQ(calls(), start_);
-  const auto another = mps.acquire(other_);
-  ASSERT_TRUE(another);
-  EXPECT_NE(another->pipe_folder, first->pipe_folder);
+  ASSERT_TRUE(mps.acquire(other_));
+  EXPECT_NE(mps.pipe_folder(other_), mps.pipe_folder(gpu_));
   mps.release(gpu_);
   mps.release(other_);
   mps.settle();
@@ -114,9 +112,8 @@ TEST_F(MpsTest, StartsOneDaemonForAGpuHoweverManyTenantsCome) {
 
 TEST_F(MpsTest, QuitsTheDaemonAndCleansUpAfterTheLastTenant) {
   Mps mps(options());
-  const auto endpoint = mps.acquire(gpu_);
-  ASSERT_TRUE(endpoint);
-  const pid_t pid = daemon_pid(*endpoint);
+  ASSERT_TRUE(mps.acquire(gpu_));
+  const pid_t pid = daemon_pid(mps);
   mps.release(gpu_);
   mps.settle();
   EXPECT_EQ(calls(), start_ + "quit\n");
@@ -130,9 +127,8 @@ TEST_F(MpsTest, QuitsTheDaemonAndCleansUpAfterTheLastTenant) {
 TEST_F(MpsTest, KillsADaemonThatDoesNotQuit) {
   mark("stubborn");
   Mps mps(options());
-  const auto endpoint = mps.acquire(gpu_);
-  ASSERT_TRUE(endpoint);
-  const pid_t pid = daemon_pid(*endpoint);
+  ASSERT_TRUE(mps.acquire(gpu_));
+  const pid_t pid = daemon_pid(mps);
   mps.release(gpu_);
   mps.settle();
   EXPECT_NE(kill(pid, 0), 0);
@@ -141,11 +137,11 @@ TEST_F(MpsTest, KillsADaemonThatDoesNotQuit) {
 TEST_F(MpsTest, SaysWhyADaemonDidNotStart) {
   mark("refuse");
   Mps mps(options());
-  const auto endpoint = mps.acquire(gpu_);
-  ASSERT_FALSE(endpoint);
-  EXPECT_EQ(endpoint.error().code, ErrorCode::kUnavailable);
-  EXPECT_THAT(endpoint.error().message, HasSubstr("status 3"));
-  EXPECT_THAT(endpoint.error().message, HasSubstr("GPU is in exclusive mode"));
+  const Status started = mps.acquire(gpu_);
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().code, ErrorCode::kUnavailable);
+  EXPECT_THAT(started.error().message, HasSubstr("status 3"));
+  EXPECT_THAT(started.error().message, HasSubstr("GPU is in exclusive mode"));
   EXPECT_TRUE(fs::is_empty(folder_ / "mps"));
   fs::remove(folder_ / "refuse");
   EXPECT_TRUE(mps.acquire(gpu_));
@@ -157,30 +153,47 @@ TEST_F(MpsTest, GivesUpOnADaemonThatNeverAnswers) {
   Mps::Options impatient = options();
   impatient.control.start_timeout = std::chrono::milliseconds(50);
   Mps mps(std::move(impatient));
-  const auto endpoint = mps.acquire(gpu_);
-  ASSERT_FALSE(endpoint);
-  EXPECT_EQ(endpoint.error().code, ErrorCode::kTimeout);
+  const Status started = mps.acquire(gpu_);
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().code, ErrorCode::kTimeout);
 }
 
 TEST_F(MpsTest, SaysWhatToInstallWhereThereIsNoMps) {
   Mps::Options absent = options();
   absent.control.program = "no-such-mps-control";
   Mps mps(std::move(absent));
-  const auto endpoint = mps.acquire(gpu_);
-  ASSERT_FALSE(endpoint);
-  EXPECT_EQ(endpoint.error().code, ErrorCode::kUnsupported);
-  EXPECT_THAT(endpoint.error().message, HasSubstr("no-such-mps-control, which is not in PATH"));
+  EXPECT_FALSE(mps.check_installed());
+  const Status started = mps.acquire(gpu_);
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(started.error().message, HasSubstr("no-such-mps-control, which is not in PATH"));
 }
 
 TEST_F(MpsTest, StartsADaemonThatDiedAgain) {
   Mps mps(options());
-  const auto endpoint = mps.acquire(gpu_);
-  ASSERT_TRUE(endpoint);
-  const pid_t pid = daemon_pid(*endpoint);
+  ASSERT_TRUE(mps.acquire(gpu_));
+  const pid_t pid = daemon_pid(mps);
   kill(pid, SIGKILL);
   EXPECT_TRUE(wait_for_death(1));
-  EXPECT_NE(daemon_pid(*endpoint), pid);
+  EXPECT_NE(daemon_pid(mps), pid);
   EXPECT_EQ(calls(), start_ + start_);
+  mps.release(gpu_);
+}
+
+TEST_F(MpsTest, ARestartedDaemonListensInTheFolderThatContainersHaveMounted) {
+  Mps mps(options());
+  ASSERT_TRUE(mps.acquire(gpu_));
+  const fs::path folder = mps.pipe_folder(gpu_);
+  struct stat before{};
+  ASSERT_EQ(stat(folder.c_str(), &before), 0);
+  EXPECT_EQ(before.st_mode & 0777U, 0755U) << "clients may be of any user";
+  std::ofstream{folder / "left over"};
+  kill(daemon_pid(mps), SIGKILL);
+  ASSERT_TRUE(wait_for_death(1));
+  struct stat after{};
+  ASSERT_EQ(stat(folder.c_str(), &after), 0);
+  EXPECT_EQ(after.st_ino, before.st_ino);
+  EXPECT_FALSE(fs::exists(folder / "left over"));
   mps.release(gpu_);
 }
 
@@ -188,11 +201,10 @@ TEST_F(MpsTest, LeavesADaemonAloneThatDiesAgainAndAgainUntilTheNextTenant) {
   Mps::Options few = options();
   few.restarts_per_minute = 1;
   Mps mps(std::move(few));
-  const auto endpoint = mps.acquire(gpu_);
-  ASSERT_TRUE(endpoint);
-  kill(daemon_pid(*endpoint), SIGKILL);
+  ASSERT_TRUE(mps.acquire(gpu_));
+  kill(daemon_pid(mps), SIGKILL);
   ASSERT_TRUE(wait_for_death(1));
-  kill(daemon_pid(*endpoint), SIGKILL);
+  kill(daemon_pid(mps), SIGKILL);
   const Status second = wait_for_death(2);
   ASSERT_FALSE(second);
   EXPECT_THAT(second.error().message, HasSubstr("died 2 times within a minute"));
@@ -205,9 +217,8 @@ TEST_F(MpsTest, TheNextDivvydTakesOverADaemonInUse) {
   pid_t pid = 0;
   {
     Mps mps(options());
-    const auto endpoint = mps.acquire(gpu_);
-    ASSERT_TRUE(endpoint);
-    pid = daemon_pid(*endpoint);
+    ASSERT_TRUE(mps.acquire(gpu_));
+    pid = daemon_pid(mps);
   }
   EXPECT_EQ(kill(pid, 0), 0);
   Mps mps(options());
@@ -239,37 +250,34 @@ TEST_F(MpsTest, ATenantGetsItsPartOfTheThreadsAndOnlyOneGpu) {
   ledger::TenantRecord record;
   record.mode = model::GpuMode::kMps;
   record.slices = {slice(gpu_)};
-  const auto environment = prepare_mps(mps)(record);
-  ASSERT_TRUE(environment) << environment.error().message;
-  EXPECT_EQ(environment->at("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "30");
-  leave_mps(mps)(record);
+  const Status entered = enter_mps(mps, record);
+  ASSERT_TRUE(entered) << entered.error().message;
+  EXPECT_EQ(mps_environment(mps, record),
+            (std::map<std::string, std::string>{
+                {"CUDA_MPS_PIPE_DIRECTORY", mps.pipe_folder(gpu_).string()},
+                {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "30"}}));
+  leave_mps(mps, record);
   mps.settle();
   EXPECT_EQ(calls(), start_ + "quit\n");
 
   record.slices.push_back(slice(other_));
-  const auto refused = prepare_mps(mps)(record);
+  const Status refused = enter_mps(mps, record);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("takes one GPU and 2 were asked for"));
 }
 
-TEST(MpsEnvironment, GivesEveryTenantAtLeastItsShareOfTheThreads) {
-  const MpsEndpoint endpoint{"/run/divvy/mps/x/pipe"};
-  const auto threads = [&](std::uint32_t thousandths) {
-    return mps_environment(endpoint, Share(thousandths), TenantClass::kBatch)
-        .at("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+TEST(MpsThreadPercentage, IsAtLeastTheShare) {
+  const auto threads = [](std::uint32_t thousandths) {
+    return mps_thread_percentage(Share(thousandths), TenantClass::kBatch);
   };
-  EXPECT_EQ(
-      mps_environment(endpoint, Share(300), TenantClass::kBatch).at("CUDA_MPS_PIPE_DIRECTORY"),
-      "/run/divvy/mps/x/pipe");
-  EXPECT_EQ(threads(300), "30");
-  EXPECT_EQ(threads(125), "13");
-  EXPECT_EQ(threads(1), "1");
-  EXPECT_EQ(threads(2500), "100");
+  EXPECT_EQ(threads(300), 30U);
+  EXPECT_EQ(threads(125), 13U);
+  EXPECT_EQ(threads(1), 1U);
+  EXPECT_EQ(threads(2500), 100U);
 }
 
-TEST(MpsEnvironment, GivesTheLatencyClassAllThreadsBecauseItRunsAlone) {
-  const auto environment = mps_environment({"/x"}, Share(300), TenantClass::kLatency);
-  EXPECT_EQ(environment.at("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "100");
+TEST(MpsThreadPercentage, IsAllForTheLatencyClassBecauseItRunsAlone) {
+  EXPECT_EQ(mps_thread_percentage(Share(300), TenantClass::kLatency), 100U);
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ Status Registrar::Impl::add(const ledger::TenantRecord& record,
   watch_keeper();
 
   const model::TenantId id = record.id;
-  if (Status opened = open_doors(tenant); !opened) {
+  if (Status opened = open_sockets(tenant); !opened) {
     reactor_.unwatch(tenant.listener_watch);
     parts_.keeper.remove(key);
     return opened;

@@ -1,5 +1,5 @@
 // The registrar's inside, shared by its three sources: the thread (registrar.cc), sockets and
-// registration (registrar_doors.cc), memory (registrar_memory.cc). Private members need mutex_
+// registration (registrar_sockets.cc), memory (registrar_memory.cc). Private members need mutex_
 // unless they say otherwise.
 #pragma once
 
@@ -69,7 +69,7 @@ class Registrar::Impl {
 
   // --- Connections ---
 
-  Status open_doors(LiveTenant& tenant);
+  Status open_sockets(LiveTenant& tenant);
   Result<UniqueFd> listen_at(const ledger::TenantRecord& record) const;
   void remove_socket(const ledger::TenantRecord& record) const;
 

@@ -4,6 +4,7 @@
 #include "shim/charge.h"
 #include "shim/export.h"
 #include "shim/gate.h"
+#include "shim/locked.h"
 #include "shim/lost_memory.h"
 #include "shim/overhead.h"
 #include "shim/session.h"
@@ -11,6 +12,7 @@
 using divvy::shim::charged_slice;
 using divvy::shim::charged_slice_of;
 using divvy::shim::g_cuda;
+using divvy::shim::Locked;
 using divvy::shim::Reservation;
 using divvy::shim::standing;
 using divvy::shim::Standing;
@@ -22,14 +24,6 @@ constexpr int kMaxDevices = 64;
 // The primary context of each device while it lives.
 pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 CUcontext g_primary[kMaxDevices];
-
-class Locked {
- public:
-  Locked() { pthread_mutex_lock(&g_lock); }
-  ~Locked() { pthread_mutex_unlock(&g_lock); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-};
 
 bool known(CUdevice device) { return device >= 0 && device < kMaxDevices; }
 
@@ -104,7 +98,7 @@ template <typename Real>
 CUresult end_primary(CUdevice device, Real real) {
   CUcontext context = nullptr;
   if (known(device)) {
-    const Locked locked;
+    const Locked locked(g_lock);
     context = g_primary[device];
   }
   if (context == nullptr) return real(device);
@@ -115,7 +109,7 @@ CUresult end_primary(CUdevice device, Real real) {
     return result;
   }
   {
-    const Locked locked;
+    const Locked locked(g_lock);
     if (g_primary[device] != context) return result;
     g_primary[device] = nullptr;
   }
@@ -132,7 +126,7 @@ DIVVY_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) 
   if (!known(device)) return g_cuda.cuDevicePrimaryCtxRetain(out, device);
   bool first = false;
   {
-    const Locked locked;
+    const Locked locked(g_lock);
     first = g_primary[device] == nullptr;
   }
   const int slice = charged_slice_of(device);
@@ -141,7 +135,7 @@ DIVVY_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) 
   const CUresult result = g_cuda.cuDevicePrimaryCtxRetain(out, device);
   if (result != CUDA_SUCCESS || out == nullptr) return result;
   {
-    const Locked locked;
+    const Locked locked(g_lock);
     // Another thread may have been the one that made it.
     first = g_primary[device] == nullptr;
     g_primary[device] = *out;
@@ -149,7 +143,7 @@ DIVVY_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) 
   if (!first) return result;
   if (!fits(slice, room)) {
     {
-      const Locked locked;
+      const Locked locked(g_lock);
       g_primary[device] = nullptr;
     }
     g_cuda.cuDevicePrimaryCtxRelease_v2(device);

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "shim/charge.h"
+#include "shim/locked.h"
 
 namespace divvy::shim {
 namespace {
@@ -19,14 +20,6 @@ struct Overhead {
 
 pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 Overhead g_overhead[wire::kMaxGpus];
-
-class Locked {
- public:
-  Locked() { pthread_mutex_lock(&g_lock); }
-  ~Locked() { pthread_mutex_unlock(&g_lock); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-};
 
 uint64_t now_ns() {
   timespec now;
@@ -52,7 +45,7 @@ bool measure_uncounted(int slice, const SliceAccount& account, uint64_t not_coun
 }
 
 bool measured_within(int slice, uint64_t ns) {
-  const Locked locked;
+  const Locked locked(g_lock);
   return now_ns() - g_overhead[slice].measured_ns < ns;
 }
 
@@ -71,7 +64,7 @@ namespace {
 bool remeasure(int slice, uint64_t expected, bool up_only) {
   SliceAccount account;
   if (!account_of(slice, &account)) return false;
-  const Locked locked;
+  const Locked locked(g_lock);
   Overhead& overhead = g_overhead[slice];
   uint64_t now = 0;
   const bool measured = overhead.contexts != 0 &&
@@ -101,13 +94,13 @@ void measure_overhead_at_the_edge(int slice, uint64_t expected) {
 
 void context_added(int slice) {
   if (slice < 0) return;
-  const Locked locked;
+  const Locked locked(g_lock);
   ++g_overhead[slice].contexts;
 }
 
 void context_removed(int slice) {
   if (slice < 0) return;
-  const Locked locked;
+  const Locked locked(g_lock);
   if (g_overhead[slice].contexts > 0) --g_overhead[slice].contexts;
 }
 

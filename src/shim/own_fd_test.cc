@@ -30,7 +30,7 @@ TEST(OwnFd, KnowsThatTheProgramHasClosedIt) {
   EXPECT_EQ(own.get(), -1);
 }
 
-TEST(OwnFd, NeverTouchesAFileThatGotItsNumber) {
+TEST(OwnFd, DoesNotCloseAReusedDescriptor) {
   OwnFd own;
   own.take(make_socket());
   const int number = own.get();

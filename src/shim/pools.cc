@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "shim/charge.h"
+#include "shim/locked.h"
 #include "shim/real.h"
 #include "shim/session.h"
 
@@ -27,14 +28,6 @@ struct Pool {
 pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 Pool g_pool[kMaxPools];
 std::atomic<PoolIndex> g_high = 1;  // entries from here on were never used
-
-class Locked {
- public:
-  Locked() { pthread_mutex_lock(&g_lock); }
-  ~Locked() { pthread_mutex_unlock(&g_lock); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-};
 
 // Trimming on our own account must not count as the program's call while it captures a stream.
 class Relaxed {
@@ -109,19 +102,19 @@ bool settle_locked(Pool& pool) {
 
 void pool_known(CUmemoryPool handle, const CUmemLocation& place) {
   const bool on_device = place.type == CU_MEM_LOCATION_TYPE_DEVICE;
-  const Locked locked;
+  const Locked locked(g_lock);
   find_or_add(handle, on_device ? place.id : CU_DEVICE_CPU,
               on_device ? charged_slice_of(place.id) : -1);
 }
 
 PoolIndex pool_index(CUmemoryPool handle, CUdevice device) {
   if (handle == nullptr) return 0;
-  const Locked locked;
+  const Locked locked(g_lock);
   return find_or_add(handle, device, charged_slice_of(device));
 }
 
 PoolIndex graph_pool_index(CUdevice device) {
-  const Locked locked;
+  const Locked locked(g_lock);
   return find_or_add(nullptr, device, charged_slice_of(device));
 }
 
@@ -133,25 +126,25 @@ int pool_slice(PoolIndex index) {
 uint64_t pool_idle(PoolIndex index) {
   uint64_t reserved = 0;
   uint64_t used = 0;
-  const Locked locked;
+  const Locked locked(g_lock);
   if (!ask_reserved(g_pool[index], &reserved) || !ask_used(g_pool[index], &used)) return 0;
   return reserved > used ? reserved - used : 0;
 }
 
 bool pool_settle(PoolIndex index) {
-  const Locked locked;
+  const Locked locked(g_lock);
   return settle_locked(g_pool[index]);
 }
 
 void pool_allocated(PoolIndex index) {
-  const Locked locked;
+  const Locked locked(g_lock);
   settle_locked(g_pool[index]);
   ++g_pool[index].live;
 }
 
 void pool_freed(PoolIndex index) {
   g_pools_stale.store(true, std::memory_order_relaxed);
-  const Locked locked;
+  const Locked locked(g_lock);
   Pool& pool = g_pool[index];
   if (pool.live > 0) --pool.live;
   if (!pool.gone || pool.live > 0) return;
@@ -160,7 +153,7 @@ void pool_freed(PoolIndex index) {
 }
 
 PoolIndex pool_going(CUmemoryPool handle) {
-  const Locked locked;
+  const Locked locked(g_lock);
   const PoolIndex index = handle != nullptr ? find(handle, 0) : PoolIndex{0};
   if (index != 0) settle_locked(g_pool[index]);
   return index;
@@ -168,7 +161,7 @@ PoolIndex pool_going(CUmemoryPool handle) {
 
 void pool_gone(PoolIndex index) {
   if (index == 0) return;
-  const Locked locked;
+  const Locked locked(g_lock);
   Pool& pool = g_pool[index];
   pool.gone = true;
   if (pool.live > 0) return;
@@ -178,7 +171,7 @@ void pool_gone(PoolIndex index) {
 
 void pools_refresh(int slice) {
   if (slice < 0 || g_high == 1) return;
-  const Locked locked;
+  const Locked locked(g_lock);
   for (PoolIndex i = 1; i < g_high; ++i) {
     if (g_pool[i].in_use && g_pool[i].slice == slice) settle_locked(g_pool[i]);
   }
@@ -187,7 +180,7 @@ void pools_refresh(int slice) {
 bool pools_give_up(int slice) {
   if (slice < 0 || g_high == 1) return false;
   const Relaxed relaxed;
-  const Locked locked;
+  const Locked locked(g_lock);
   uint64_t before = 0;
   uint64_t after = 0;
   for (PoolIndex i = 1; i < g_high; ++i) {
@@ -211,7 +204,7 @@ bool pools_give_up(int slice) {
 
 void pools_look_again() {
   if (!g_pools_stale.exchange(false)) return;
-  const Locked locked;
+  const Locked locked(g_lock);
   for (PoolIndex i = 1; i < g_high; ++i) {
     if (g_pool[i].in_use) settle_locked(g_pool[i]);
   }

@@ -15,6 +15,7 @@
 
 #include "shim/deadline.h"
 #include "shim/link.h"
+#include "shim/locked.h"
 #include "shim/own_fd.h"
 #include "shim/real.h"
 #include "wire/messages.h"
@@ -76,14 +77,6 @@ wire::AccountPage* page_of(uintptr_t seat) {
   return reinterpret_cast<wire::AccountPage*>(seat & ~uintptr_t{4095});
 }
 uint32_t slot_of(uintptr_t seat) { return static_cast<uint32_t>(seat & 4095); }
-
-class Locked {
- public:
-  Locked() { pthread_mutex_lock(&g_session.lock); }
-  ~Locked() { pthread_mutex_unlock(&g_session.lock); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-};
 
 // A child has its parent's pages but is another process: it holds nothing and registers anew, if it
 // ever uses CUDA. Its copy of the socket must not keep the parent's open.
@@ -320,7 +313,7 @@ int session_socket() { return g_session.socket.get(); }
 Standing join() {
   const Standing known = standing();
   if (known != Standing::kUnknown && known != Standing::kUnreachable) return known;
-  const Locked locked;
+  const Locked locked(g_session.lock);
   const Standing again = standing();
   if (again != Standing::kUnknown && again != Standing::kUnreachable) return again;
 
@@ -344,7 +337,7 @@ Standing join() {
 bool rejoin(bool* lanes_replaced) {
   const char* path = getenv(wire::kSocketVariable);
   if (path == nullptr) return false;
-  const Locked locked;
+  const Locked locked(g_session.lock);
   g_session.socket.close();
   const Deadline deadline(kAnswerPatienceMs);
   if (!make_lanes()) return false;
@@ -396,7 +389,7 @@ int slice_of_context(CUcontext context) {
 }
 
 bool measure(int slice, uint64_t* bytes) {
-  const Locked locked;
+  const Locked locked(g_session.lock);
   const int fd = session_socket();
   if (fd < 0 || slice < 0) return false;
   const Deadline deadline(kAnswerPatienceMs);

@@ -179,7 +179,7 @@ TEST(TenantProcess, ALimitMayChangeAtAnyTime) {
 
 // Two processes allocate and free; one is killed over and over. The other always goes on, and what
 // the dead one held is there for the taking.
-TEST(TenantProcess, AKilledSiblingStallsNobodyAndLeavesNothing) {
+TEST(TenantProcess, AKilledSiblingReleasesItsMemory) {
   if (!inside_tenant()) {
     return run_as_tenant({.limits = {kLimit}, .before = [](FakeDaemon& daemon) {
                             daemon.control().gpu[0].context_bytes = 512 * kMiB;
@@ -390,7 +390,7 @@ void wait_for_registrations(FakeDaemon& daemon, int count) {
 }
 
 // It was stopped while the daemon was restarted, for longer than that waits for anybody.
-TEST(TenantProcess, ForgottenByTheDaemonItIsCountedAgain) {
+TEST(TenantProcess, ReregistersAfterTheDaemonForgotIt) {
   if (!inside_tenant()) {
     return run_as_tenant({.limits = {kLimit}, .during = [](FakeDaemon& daemon) {
                             while (daemon.bytes_in_use(0) < kGiB) sched_yield();

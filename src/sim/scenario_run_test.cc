@@ -210,7 +210,7 @@ TEST(ScenarioRun, QueuesThatTakeFromEachOtherComeToRest) {
   EXPECT_GT(played, 10);
 }
 
-TEST(ScenarioRun, WhoIsToldToStopHasItsGrace) {
+TEST(ScenarioRun, StoppedJobsHaveTheirGrace) {
   const ScenarioReport report =
       run("node a gpus=1\nsubmit low gpus=1 grace=10 lasts=100\nat 5 submit high gpus=1 priority=1 "
           "lasts=5\nexpect low stopping\nexpect high waits \"1 job makes way\"\nat 15 expect high "
@@ -219,7 +219,7 @@ TEST(ScenarioRun, WhoIsToldToStopHasItsGrace) {
   EXPECT_EQ(report.end, 120);
 }
 
-TEST(ScenarioRun, WhatGoesOnForEverIsRefused) {
+TEST(ScenarioRun, RefusesAScenarioWithoutEnd) {
   std::string text = "node a gpus=1\n";
   for (int i = 0; i < 12; ++i) text += fmt::format("submit j{} gpus=1 lasts=3660d\n", i);
   EXPECT_EQ(refused(text),

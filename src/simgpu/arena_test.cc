@@ -12,13 +12,13 @@
 namespace divvy::simgpu {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kMebibyte = uint64_t{1} << 20;
 
 // A GPU that only counts.
 class ArenaTest : public ::testing::Test {
  protected:
   uint64_t charged_ = 0;
-  uint64_t capacity_ = 64 * kMiB;
+  uint64_t capacity_ = 64 * kMebibyte;
   Arena arena_{"arena-test",
                [this](uint64_t bytes) {
                  if (bytes > capacity_ - charged_) return false;
@@ -30,55 +30,55 @@ class ArenaTest : public ::testing::Test {
 
 TEST_F(ArenaTest, SmallAllocationsShareASlab) {
   const uint64_t a = arena_.allocate(1);
-  EXPECT_EQ(charged_, 2 * kMiB);
+  EXPECT_EQ(charged_, 2 * kMebibyte);
   const uint64_t b = arena_.allocate(1);
   EXPECT_EQ(b, a + 512);
-  EXPECT_EQ(charged_, 2 * kMiB);
+  EXPECT_EQ(charged_, 2 * kMebibyte);
   arena_.free(a, 1);
-  EXPECT_EQ(charged_, 2 * kMiB);
+  EXPECT_EQ(charged_, 2 * kMebibyte);
   arena_.free(b, 1);
   EXPECT_EQ(charged_, 0u);
 }
 
 TEST_F(ArenaTest, TwoMebibytesAndMoreAreRoundedToWholeSlabs) {
-  const uint64_t a = arena_.allocate(2 * kMiB);
-  EXPECT_EQ(charged_, 2 * kMiB);
-  const uint64_t b = arena_.allocate(2 * kMiB + 1);
-  EXPECT_EQ(charged_, 6 * kMiB);
-  EXPECT_EQ(a % (2 * kMiB), 0u);
-  EXPECT_EQ(b % (2 * kMiB), 0u);
-  arena_.free(b, 2 * kMiB + 1);
-  arena_.free(a, 2 * kMiB);
+  const uint64_t a = arena_.allocate(2 * kMebibyte);
+  EXPECT_EQ(charged_, 2 * kMebibyte);
+  const uint64_t b = arena_.allocate(2 * kMebibyte + 1);
+  EXPECT_EQ(charged_, 6 * kMebibyte);
+  EXPECT_EQ(a % (2 * kMebibyte), 0u);
+  EXPECT_EQ(b % (2 * kMebibyte), 0u);
+  arena_.free(b, 2 * kMebibyte + 1);
+  arena_.free(a, 2 * kMebibyte);
   EXPECT_EQ(charged_, 0u);
 }
 
 TEST_F(ArenaTest, TheTightestGapIsTakenFirst) {
-  const uint64_t a = arena_.allocate(kMiB + 512);
-  const uint64_t b = arena_.allocate(kMiB + 4096);
-  EXPECT_EQ(charged_, 4 * kMiB);
+  const uint64_t a = arena_.allocate(kMebibyte + 512);
+  const uint64_t b = arena_.allocate(kMebibyte + 4096);
+  EXPECT_EQ(charged_, 4 * kMebibyte);
   // The second slab has the smaller rest.
-  EXPECT_EQ(arena_.allocate(512 << 10), b + kMiB + 4096);
-  EXPECT_EQ(arena_.allocate(kMiB - 512), a + kMiB + 512);
-  EXPECT_EQ(charged_, 4 * kMiB);
+  EXPECT_EQ(arena_.allocate(512 << 10), b + kMebibyte + 4096);
+  EXPECT_EQ(arena_.allocate(kMebibyte - 512), a + kMebibyte + 512);
+  EXPECT_EQ(charged_, 4 * kMebibyte);
 }
 
 TEST_F(ArenaTest, LinearAndTiledMemoryDoNotShareSlabs) {
   arena_.allocate(512, Arena::Family::kLinear);
   arena_.allocate(512, Arena::Family::kTiled);
-  EXPECT_EQ(charged_, 4 * kMiB);
+  EXPECT_EQ(charged_, 4 * kMebibyte);
 }
 
 TEST_F(ArenaTest, ARefusedAllocationChangesNothing) {
-  const uint64_t a = arena_.allocate(62 * kMiB);
+  const uint64_t a = arena_.allocate(62 * kMebibyte);
   ASSERT_NE(a, 0u);
-  EXPECT_EQ(arena_.allocate(3 * kMiB), 0u);
-  EXPECT_EQ(charged_, 62 * kMiB);
+  EXPECT_EQ(arena_.allocate(3 * kMebibyte), 0u);
+  EXPECT_EQ(charged_, 62 * kMebibyte);
   const uint64_t b = arena_.allocate(100);
   EXPECT_NE(b, 0u);
-  EXPECT_EQ(arena_.allocate(2 * kMiB - 1), 0u);
-  EXPECT_EQ(charged_, 64 * kMiB);
-  arena_.free(a, 62 * kMiB);
-  EXPECT_NE(arena_.allocate(62 * kMiB), 0u);
+  EXPECT_EQ(arena_.allocate(2 * kMebibyte - 1), 0u);
+  EXPECT_EQ(charged_, 64 * kMebibyte);
+  arena_.free(a, 62 * kMebibyte);
+  EXPECT_NE(arena_.allocate(62 * kMebibyte), 0u);
 }
 
 TEST_F(ArenaTest, AbsurdSizesAreRefused) {
@@ -89,14 +89,14 @@ TEST_F(ArenaTest, AbsurdSizesAreRefused) {
 }
 
 TEST_F(ArenaTest, FreedLargeMemoryGoesBackToTheHost) {
-  const uint64_t a = arena_.allocate(16 * kMiB);
-  memset(reinterpret_cast<void*>(a), 1, 16 * kMiB);
+  const uint64_t a = arena_.allocate(16 * kMebibyte);
+  memset(reinterpret_cast<void*>(a), 1, 16 * kMebibyte);
   struct stat before{};
   fstat(arena_.descriptor(), &before);
-  arena_.free(a, 16 * kMiB);
+  arena_.free(a, 16 * kMebibyte);
   struct stat after{};
   fstat(arena_.descriptor(), &after);
-  EXPECT_EQ(before.st_blocks - after.st_blocks, static_cast<int64_t>(16 * kMiB / 512));
+  EXPECT_EQ(before.st_blocks - after.st_blocks, static_cast<int64_t>(16 * kMebibyte / 512));
 }
 
 TEST_F(ArenaTest, BackingFindsTheSameBytesInTheFile) {

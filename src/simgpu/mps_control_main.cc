@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <iostream>
@@ -48,7 +49,8 @@ int serve(bool background) {
   const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (listener < 0 ||
       bind(listener, reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0 ||
-      listen(listener, 64) != 0) {
+      // Clients may be of any user, as NVIDIA's lets them.
+      chmod(address->sun_path, 0666) != 0 || listen(listener, 64) != 0) {
     std::cerr << "cannot listen at " << address->sun_path << ": " << strerror(errno) << "\n";
     return 1;
   }

@@ -38,14 +38,14 @@ class DatabaseTest : public TableTest {
   }
 };
 
-TEST_F(DatabaseTest, FilesAreTheirOwnersOnly) {
+TEST_F(DatabaseTest, FilesAreReadableByTheirOwnerOnly) {
   submit_one();
   for (const char* end : {"", "-wal", "-shm"}) {
     EXPECT_EQ(mode_of(file().string() + end), 0600U) << end;
   }
 }
 
-TEST_F(DatabaseTest, AFileThatOthersMayReadIsClosedToThem) {
+TEST_F(DatabaseTest, TightensThePermissionsOfAnExistingFile) {
   database_.reset();
   ASSERT_EQ(::chmod(file().c_str(), 0644), 0);
   const LogCapture log;
@@ -63,13 +63,13 @@ TEST_F(DatabaseTest, SaysWhoMustOwnTheFolder) {
   EXPECT_NE(refused.error().message.find("--state-dir"), std::string::npos);
 }
 
-TEST_F(DatabaseTest, DoesNotFollowALinkThatSomebodyPutThere) {
+TEST_F(DatabaseTest, DoesNotFollowASymlink) {
   fs::create_symlink(folder_ / "elsewhere", folder_ / "link.db");
   EXPECT_FALSE(Database::open(folder_ / "link.db").has_value());
   EXPECT_FALSE(fs::exists(folder_ / "elsewhere"));
 }
 
-TEST_F(DatabaseTest, WhatIsNoDatabaseIsNamedAndLeftAlone) {
+TEST_F(DatabaseTest, RefusesAFileThatIsNoDatabase) {
   const fs::path other = folder_ / "other.db";
   std::ofstream(other) << std::string(10'000, 'x');
   const auto refused = Database::open(other);
@@ -79,7 +79,7 @@ TEST_F(DatabaseTest, WhatIsNoDatabaseIsNamedAndLeftAlone) {
   EXPECT_EQ(fs::file_size(other), 10'000U);
 }
 
-TEST_F(DatabaseTest, ADamagedPageIsFoundWhenItIsOpened) {
+TEST_F(DatabaseTest, DetectsADamagedPageOnOpen) {
   for (int i = 0; i < 100; ++i) submit_one();
   database_.reset();  // Everything is in the one file now
   {
@@ -112,7 +112,7 @@ class SmallDisk {
   rlimit before_{};
 };
 
-TEST_F(DatabaseTest, OnAFullDiskNothingNewIsTakenAndNothingOldIsLost) {
+TEST_F(DatabaseTest, AFullDiskRefusesWritesAndLosesNothing) {
   for (int i = 0; i < 3; ++i) submit_one();
   {
     const SmallDisk small(fs::file_size(file().string() + "-wal"));
@@ -129,7 +129,7 @@ TEST_F(DatabaseTest, OnAFullDiskNothingNewIsTakenAndNothingOldIsLost) {
   EXPECT_EQ(jobs_in(*database_), 4U);
 }
 
-TEST_F(DatabaseTest, ABackupHasEverythingOfBeforeAndIsWholeWhileOthersWrite) {
+TEST_F(DatabaseTest, ABackupIsConsistentWhileOthersWrite) {
   std::atomic<std::uint64_t> acknowledged{0};
   std::jthread writing([&](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
@@ -155,7 +155,7 @@ TEST_F(DatabaseTest, ABackupHasEverythingOfBeforeAndIsWholeWhileOthersWrite) {
   EXPECT_FALSE(fs::exists(folder_ / "copy.db.partial"));
 }
 
-TEST_F(DatabaseTest, ABackupThatFailsLeavesTheOneBefore) {
+TEST_F(DatabaseTest, AFailedBackupKeepsThePreviousOne) {
   submit_one();
   const fs::path copy = folder_ / "copy.db";
   ASSERT_TRUE(database_->backup(copy));
@@ -185,7 +185,7 @@ TEST_F(DatabaseTest, RestoresABackupWhileItRuns) {
   EXPECT_EQ(jobs_in(*Database::open(copy).value()), 1U) << "the backup is as it was";
 }
 
-TEST_F(DatabaseTest, WhatIsNoBackupIsNotRestored) {
+TEST_F(DatabaseTest, RefusesToRestoreAFileThatIsNoBackup) {
   submit_one();
   std::ofstream(folder_ / "text") << "hello, this is no database at all";
   std::ofstream(folder_ / "empty").flush();

@@ -107,7 +107,7 @@ class DiskFaults : public StoreTest {
   }
 };
 
-TEST_F(DiskFaults, AWriteThatFailsRefusesWhatItWasForAndNothingElse) {
+TEST_F(DiskFaults, AFailedWriteRefusesItsChangeAlone) {
   const LogCapture quiet;
   for (long at = 1;; ++at) {
     // Every other one, so that both are tried where it hurts.

@@ -55,7 +55,7 @@ TEST_F(EventTableTest, AnEventComesBackAsItWasWithItsNumber) {
             (std::vector{one, gpu}));
 }
 
-TEST_F(EventTableTest, WhoWasCutOffGoesOnBehindTheLastThatTheySaw) {
+TEST_F(EventTableTest, ResumesAfterTheLastSeenNumber) {
   for (int i = 0; i < 5; ++i) add(event(i % 2, i < 3 ? "ada" : "bob"));
   EventFilter filter;
   filter.after = 2;
@@ -69,7 +69,7 @@ TEST_F(EventTableTest, WhoWasCutOffGoesOnBehindTheLastThatTheySaw) {
   EXPECT_EQ(numbers(filter), (Numbers{4}));
 }
 
-TEST_F(EventTableTest, NumbersOnlyGrowAndWhoMissedSomeCanKnow) {
+TEST_F(EventTableTest, NumbersAreMonotonicAndShowWhatWasPruned) {
   const auto look = [this](Result<std::uint64_t> (EventTable::*which)()) {
     return read([&](Connection& connection) {
       EventTable table(connection);
@@ -87,7 +87,7 @@ TEST_F(EventTableTest, NumbersOnlyGrowAndWhoMissedSomeCanKnow) {
   EXPECT_EQ(look(&EventTable::last), 6U);
 }
 
-TEST_F(EventTableTest, WhatHappensOnMachinesIsInTheSameStreamAndCanBeLeftOut) {
+TEST_F(EventTableTest, MachineEventsShareTheStreamAndCanBeFilteredOut) {
   add(event(1, "ada"));
   EventRow machine;
   machine.at = at_second(8);

@@ -101,7 +101,7 @@ TEST_F(JobTableTest, MembersOfEarlierAttemptsAreKept) {
   EXPECT_EQ(attempts, (std::vector<JobAttempt>{{1, first, {}}, {2, job.members, at_second(6)}}));
 }
 
-TEST_F(JobTableTest, WhatIsThereIsNotInsertedAndWhatIsNotThereIsNotUpdated) {
+TEST_F(JobTableTest, RefusesADuplicateInsertAndTheUpdateOfAMissingJob) {
   insert(test_job(1));
   const Status twice = database_->commit(
       [](Connection& connection) { return JobTable(connection).insert(test_job(1)); });
@@ -193,7 +193,7 @@ TEST_F(JobTableTest, PagesShowEveryJobOnceWhileJobsComeAndGo) {
   EXPECT_EQ(seen, expected);
 }
 
-TEST_F(JobTableTest, ADaemonThatComesBackFindsWhatIsNotFinished) {
+TEST_F(JobTableTest, ReadsUnfinishedJobsAfterARestart) {
   std::uint64_t id = 0;
   for (const JobState state :
        {JobState::kSucceeded, JobState::kQueued, JobState::kStarting, JobState::kCancelled,

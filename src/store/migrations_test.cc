@@ -51,7 +51,7 @@ class Migrations : public StoreTest, public ::testing::WithParamInterface<int> {
   }
 };
 
-TEST_P(Migrations, EverythingOfAnEarlierSchemaIsThereAfterwards) {
+TEST_P(Migrations, KeepEverythingOfAnEarlierSchema) {
   make(text_of(fixture(GetParam())));
   auto database = Database::open(file());
   ASSERT_TRUE(database.has_value()) << database.error().message;
@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(FromEverySchema, Migrations, ::testing::Range(1, newest
 
 class Schema : public Migrations {};
 
-TEST_F(Schema, ADatabaseOfANewerProgramIsRefusedInOneSentenceAndLeftAlone) {
+TEST_F(Schema, RefusesADatabaseOfANewerVersion) {
   make(text_of(fixture(newest_schema())) +
        fmt::format("PRAGMA user_version = {};", newest_schema() + 1));
   const auto refused = Database::open(file());
@@ -122,12 +122,12 @@ TEST_F(Schema, ADatabaseOfANewerProgramIsRefusedInOneSentenceAndLeftAlone) {
   EXPECT_EQ(refused.error().message.find('\n'), std::string::npos);
 }
 
-TEST_F(Schema, SomebodyElsesDatabaseIsRefused) {
+TEST_F(Schema, RefusesADatabaseOfAnotherApplication) {
   make("CREATE TABLE theirs (x);");
   EXPECT_EQ(Database::open(file()).error().code, ErrorCode::kDataLoss);
 }
 
-TEST_F(Schema, AStepThatFailsLeavesTheSchemaBefore) {
+TEST_F(Schema, AFailedMigrationRollsBack) {
   make(text_of(fixture(1)) + "CREATE TABLE events (x);");  // In the way of step 2
   EXPECT_FALSE(Database::open(file()).has_value());
   auto connection = Connection::open(file(), Connection::Mode::kWrite).value();

@@ -91,7 +91,7 @@ TEST_F(PeopleTableTest, TheSecretIsNowhereInTheDatabase) {
   EXPECT_NE(stored.find(hash_text(secret)), std::string::npos);
 }
 
-TEST_F(PeopleTableTest, AnyOtherTokenIsRefusedWithTheSameWords) {
+TEST_F(PeopleTableTest, RefusesEveryInvalidTokenWithTheSameMessage) {
   const NewToken expiring = add_token("bob", at_second(150));
   EXPECT_TRUE(owner_of(expiring.text, 149).has_value());
   const Error refused = owner_of(expiring.text, 150).error();
@@ -136,7 +136,7 @@ TEST_F(PeopleTableTest, TokensAreListedWithWhatBecameOfThem) {
   EXPECT_TRUE(PeopleTable::is_stale(expected, at_second(170)));
 }
 
-TEST_F(PeopleTableTest, NoTokenForNobodyOrForThePast) {
+TEST_F(PeopleTableTest, RefusesATokenForAnUnknownUserOrAPastExpiry) {
   EXPECT_EQ(refusal([](Connection& connection) -> Status {
               DIVVY_RETURN_IF_ERROR(PeopleTable(connection).add_token("eve", "", at_second(1), {}));
               return {};
@@ -150,7 +150,7 @@ TEST_F(PeopleTableTest, NoTokenForNobodyOrForThePast) {
             ErrorCode::kInvalidArgument);
 }
 
-TEST_F(PeopleTableTest, WhoIsRemovedTakesTheirTokensAlong) {
+TEST_F(PeopleTableTest, RemovingAUserRemovesTheirTokens) {
   const NewToken token = add_token("bob");
   commit([](Connection& connection) { return PeopleTable(connection).remove("bob"); });
   EXPECT_FALSE(owner_of(token.text, 130).has_value());

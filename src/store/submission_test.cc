@@ -60,7 +60,7 @@ TEST_F(SubmissionTest, AHugeArrayOfLargeJobsIsRefused) {
   EXPECT_EQ(jobs(), 0U);
 }
 
-TEST_F(SubmissionTest, TheSameKeyGivesTheJobsOfTheFirstTime) {
+TEST_F(SubmissionTest, TheSameIdempotencyKeyReturnsTheSameJobs) {
   const auto first = try_submit(submission("key-1", 3));
   const auto second = try_submit(submission("key-1", 3));
   ASSERT_TRUE(second.has_value()) << second.error().message;
@@ -92,7 +92,7 @@ TEST_F(SubmissionTest, AKeyThatWasForgottenIsNew) {
   EXPECT_FALSE(try_submit(submission("key-1"))->repeated);
 }
 
-TEST_F(SubmissionTest, WhatCannotBeTakenLeavesNoKeyBehind) {
+TEST_F(SubmissionTest, ARefusedSubmissionStoresNoKey) {
   const auto refused = try_submit(changed(submission("key-1"), [](model::Job& job) {
     job.spec.after = {{model::JobId(9), model::DependencyKind::kEnded}};
   }));

@@ -97,7 +97,7 @@ TEST_F(WriterTest, AFailingChangeFailsAlone) {
   EXPECT_EQ(rows(), 1U);
 }
 
-TEST_F(WriterTest, WhoEndsTheTransactionOfOthersIsAMistakeAndNobodyIsToldThatItWorked) {
+TEST_F(WriterTest, AChangeThatEndsTheTransactionFailsItsWholeBatch) {
   const Status done =
       database_->commit([](Connection& connection) { return connection.execute("ROLLBACK"); });
   EXPECT_FALSE(done);
@@ -105,7 +105,7 @@ TEST_F(WriterTest, WhoEndsTheTransactionOfOthersIsAMistakeAndNobodyIsToldThatItW
   EXPECT_EQ(rows(), 1U);
 }
 
-TEST_F(WriterTest, WhatNobodyWaitsForIsWrittenToo) {
+TEST_F(WriterTest, CommitsChangesThatNobodyWaitsFor) {
   database_->later(put("later"));
   commit(put("now"));  // Comes behind it
   EXPECT_EQ(rows(), 2U);
@@ -140,7 +140,7 @@ TEST_F(WriterTest, ReadersSeeWhatWasCommittedAndNothingElse) {
   EXPECT_EQ(rows(), 1U);
 }
 
-TEST_F(WriterTest, AReaderSeesOneMoment) {
+TEST_F(WriterTest, ReadersHaveSnapshotIsolation) {
   commit(put("one"));
   const auto counts =
       database_->read([&](Connection& connection) -> Result<std::vector<std::size_t>> {

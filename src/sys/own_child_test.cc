@@ -42,7 +42,7 @@ void await_end(int life) {
   EXPECT_EQ(::poll(&wait, 1, 30'000), 1) << "the child did not end";
 }
 
-TEST(OwnChild, SpeaksOverItsChannelAndTellsHowItEnded) {
+TEST(OwnChild, AnswersOverItsSocketAndReportsItsExitStatus) {
   OwnChild child = start("SaysWhatItWasGiven");
   EXPECT_EQ(hear(child), "hello");
   await_end(child.life());
@@ -50,7 +50,7 @@ TEST(OwnChild, SpeaksOverItsChannelAndTellsHowItEnded) {
   EXPECT_EQ(child.ended(), 3);
 }
 
-TEST(OwnChild, IsKilledWhenNobodyWantsItAnyMore) {
+TEST(OwnChild, IsKilledByTheDestructor) {
   const int life = [] {
     const OwnChild child = start("NeverEnds");
     EXPECT_EQ(hear(child), "here");

@@ -10,7 +10,6 @@
 namespace divvy::sys {
 namespace {
 
-constexpr std::size_t kMaxPacket = 1024;
 constexpr std::size_t kMaxFds = 4;
 
 }  // namespace
@@ -47,9 +46,9 @@ Result<UniqueFd> listen_for_packets(const std::filesystem::path& path, uid_t own
   return fd;
 }
 
-Packet receive_packet(int socket) {
+Packet receive_packet(int socket, std::size_t longest) {
   Packet packet;
-  packet.bytes.resize(kMaxPacket);
+  packet.bytes.resize(longest);
   iovec part{packet.bytes.data(), packet.bytes.size()};
   alignas(cmsghdr) char room[CMSG_SPACE(kMaxFds * sizeof(int))];
   msghdr header{};
@@ -62,6 +61,7 @@ Packet receive_packet(int socket) {
     got = ::recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   } while (got < 0 && errno == EINTR);
   if (got < 0) {
+    packet.bytes.clear();
     packet.outcome = errno == EAGAIN ? Packet::Outcome::kNothingYet : Packet::Outcome::kClosed;
     return packet;
   }
@@ -83,6 +83,7 @@ Packet receive_packet(int socket) {
 }
 
 bool send_packet(int socket, std::span<const std::byte> bytes, std::span<const int> fds) {
+  if (fds.size() > kMaxFds) return false;
   iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
   alignas(cmsghdr) char room[CMSG_SPACE(kMaxFds * sizeof(int))] = {};
   msghdr header{};

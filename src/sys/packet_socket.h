@@ -26,7 +26,8 @@ struct Packet {
   std::vector<UniqueFd> fds;
   bool complete = true;  // False: it was longer, or brought more descriptors, than anybody may send
 };
-[[nodiscard]] Packet receive_packet(int socket);
+// Longer ones, and those with more than four descriptors, are not complete.
+[[nodiscard]] Packet receive_packet(int socket, std::size_t longest = 1024);
 
 // False when the packet could not be sent now; the caller gives the connection up.
 [[nodiscard]] bool send_packet(int socket, std::span<const std::byte> bytes,

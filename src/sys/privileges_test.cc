@@ -51,7 +51,7 @@ TEST(Privileges, KeepWhatIsAskedForBesides) {
   });
 }
 
-TEST(Privileges, NothingComesBack) {
+TEST(Privileges, DroppedCapabilitiesCannotBeRegained) {
   in_child([] {
     return drop_privileges({}).has_value() && drop_privileges({}).has_value() &&
            (status_bits("CapEff") & ~used()) == 0;

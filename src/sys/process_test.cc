@@ -5,7 +5,7 @@
 namespace divvy::sys {
 namespace {
 
-TEST(Process, IsNamedByItsNumberAndBirth) {
+TEST(Process, IsIdentifiedByPidAndStartTime) {
   const auto born = start_ticks(::getpid());
   ASSERT_TRUE(born.has_value());
   EXPECT_TRUE(open_process(ProcessName{::getpid(), *born}).has_value());

@@ -42,7 +42,7 @@ class Listener {
   UniqueFd fd_;
 };
 
-TEST(Supervisor, IsToldThroughAPath) {
+TEST(Supervisor, NotifiesThroughAPathSocket) {
   std::string folder = ::testing::TempDir() + "supervisor-XXXXXX";
   ASSERT_NE(::mkdtemp(folder.data()), nullptr);
   {
@@ -61,7 +61,7 @@ TEST(Supervisor, IsToldThroughAPath) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(Supervisor, IsToldThroughAnAbstractSocket) {
+TEST(Supervisor, NotifiesThroughAnAbstractSocket) {
   const std::string name = "@divvy-supervisor-test-" + std::to_string(::getpid());
   const Listener listener(name);
   const Supervisor supervisor(name, std::chrono::seconds(30));

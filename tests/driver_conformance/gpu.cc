@@ -26,37 +26,9 @@ const char* const kCaseKernels = R"ptx(
 //@simgpu shared1k ns=0
 
 .visible .global .align 8 .b8 table[64];
-
-.visible .entry fill32(.param .u64 fill_to, .param .u64 fill_count, .param .u32 fill_value)
-{
-  .reg .pred %done;
-  .reg .u32 %block, %threads, %thread, %blocks, %value;
-  .reg .u64 %to, %count, %index, %step, %offset, %target;
-
-  ld.param.u64 %to, [fill_to];
-  ld.param.u64 %count, [fill_count];
-  ld.param.u32 %value, [fill_value];
-  cvta.to.global.u64 %to, %to;
-  mov.u32 %block, %ctaid.x;
-  mov.u32 %threads, %ntid.x;
-  mov.u32 %thread, %tid.x;
-  mov.u32 %blocks, %nctaid.x;
-  mul.wide.u32 %index, %block, %threads;
-  cvt.u64.u32 %offset, %thread;
-  add.u64 %index, %index, %offset;
-  mul.wide.u32 %step, %blocks, %threads;
-NEXT:
-  setp.ge.u64 %done, %index, %count;
-  @%done bra END;
-  shl.b64 %offset, %index, 2;
-  add.u64 %target, %to, %offset;
-  st.global.u32 [%target], %value;
-  add.u64 %index, %index, %step;
-  bra NEXT;
-END:
-  ret;
-}
-
+)ptx"
+#include "abi/fill32_ptx.inc"
+                                 R"ptx(
 .visible .entry empty()
 {
   ret;

@@ -48,8 +48,7 @@ class MachineInside {
          .clock = clock,
          .run_folder = folder_,
          .ledger = *ledger_,
-         .prepare_mps = {},
-         .leave_mps = {},
+         .mps = nullptr,
          .containers = nullptr});
     DIVVY_CHECK(made.has_value(), "{}", made.error().message);
     tenants = *std::move(made);

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "sharing/house.h"
+#include "sharing/sharing_machine.h"
 
 namespace divvy::testing {
 namespace {
@@ -14,24 +14,24 @@ namespace {
 constexpr double kWarmUpSeconds = 0.7;
 
 TEST(Recovery, TenantsGoOnWithoutTheDaemonAndAreFoundAgain) {
-  House house("1xH200");
-  house.start_daemon();
-  const auto small = house.start("--gpu 0.3 --gpu-mem 4GiB --name small", "graph");
-  const auto large = house.start("--gpu 0.7 --gpu-mem 4GiB --name large", "graph");
-  (void)shares_over(house, {small.get(), large.get()}, kWarmUpSeconds);
+  SharingMachine machine("1xH200");
+  machine.start_daemon();
+  const auto small = machine.start("--gpu 0.3 --gpu-mem 4GiB --name small", "graph");
+  const auto large = machine.start("--gpu 0.7 --gpu-mem 4GiB --name large", "graph");
+  (void)shares_over(machine, {small.get(), large.get()}, kWarmUpSeconds);
 
-  house.kill_daemon(SIGKILL);
-  EXPECT_TRUE(House::eventually([&] {
-    const auto alone = shares_over(house, {small.get(), large.get()}, 0.3);
+  machine.kill_daemon(SIGKILL);
+  EXPECT_TRUE(SharingMachine::eventually([&] {
+    const auto alone = shares_over(machine, {small.get(), large.get()}, 0.3);
     return alone[0] > 200 && alone[1] > 200;
   })) << "nobody stands at a gate that nobody opens";
 
-  house.start_daemon();
-  EXPECT_TRUE(House::eventually([&] {
-    const auto again = shares_over(house, {small.get(), large.get()}, 0.5);
+  machine.start_daemon();
+  EXPECT_TRUE(SharingMachine::eventually([&] {
+    const auto again = shares_over(machine, {small.get(), large.get()}, 0.5);
     return again[0] > 270 && again[0] < 330 && again[1] > 600;
   })) << "found again, with their shares";
-  EXPECT_EQ(house.tenant_names(), "small large ");
+  EXPECT_EQ(machine.tenant_names(), "small large ");
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "sharing/house.h"
+#include "sharing/sharing_machine.h"
 
 namespace divvy::testing {
 namespace {
@@ -24,7 +24,8 @@ constexpr int kDaemonDiesEvery = 25;  // rounds
 // Watches a process's GPU time and keeps the longest time in which it got none.
 class StallWatch {
  public:
-  StallWatch(House& house, pid_t pid) : thread_([this, &house, pid] { watch(house, pid); }) {}
+  StallWatch(SharingMachine& machine, pid_t pid)
+      : thread_([this, &machine, pid] { watch(machine, pid); }) {}
   ~StallWatch() { stop(); }
   double stop() {
     stop_.store(true);
@@ -33,9 +34,9 @@ class StallWatch {
   }
 
  private:
-  void watch(House& house, pid_t pid) {
+  void watch(SharingMachine& machine, pid_t pid) {
     using Clock = std::chrono::steady_clock;
-    std::uint64_t last = house.gpu_ns(pid);
+    std::uint64_t last = machine.gpu_ns(pid);
     auto moved = Clock::now();
     auto looked = moved;
     while (!stop_.load()) {
@@ -44,7 +45,7 @@ class StallWatch {
       // A gap between two looks is this thread waiting for a CPU, and nobody's stall.
       if (now - looked > std::chrono::milliseconds(20)) moved += now - looked;
       looked = now;
-      const std::uint64_t ns = house.gpu_ns(pid);
+      const std::uint64_t ns = machine.gpu_ns(pid);
       if (ns != last) moved = now;
       last = ns;
       worst_ms_ =
@@ -58,33 +59,33 @@ class StallWatch {
 };
 
 // A command that is killed while it starts a daemon in the background leaves one that is on its
-// way, and neither listens nor has the lock yet. The house sees to it that none outlives it.
-TEST(Kill, ADaemonOnItsWayIsEndedWithTheHouse) {
+// way, and neither listens nor has the lock yet. The machine sees to it that none outlives it.
+TEST(Kill, ADaemonStartedInTheBackgroundEndsWithTheFixture) {
   for (int i = 0; i < 5; ++i) {
-    House house("1xH200");
-    (void)house.spawn(std::string(DIVVYD_PROGRAM) + " --background 2>/dev/null");
+    SharingMachine machine("1xH200");
+    (void)machine.spawn(std::string(DIVVYD_PROGRAM) + " --background 2>/dev/null");
   }
 }
 
-TEST(Kill, FiveHundredDeathsLeaveNothingAndStallNobody) {
+TEST(Kill, FiveHundredKilledTenantsReleaseEverythingAndDelayNobody) {
   const char* given = getenv("DIVVY_SEED");
   const unsigned seed =
       given != nullptr ? static_cast<unsigned>(atoi(given)) : std::random_device()();
   SCOPED_TRACE("DIVVY_SEED=" + std::to_string(seed) + " replays this");
   std::mt19937 random(seed);
-  House house("1xH200");
-  house.start_daemon();
-  const auto survivor = house.start("--gpu 0.5 --gpu-mem 8GiB --name survivor", "small");
-  StallWatch stalls(house, survivor->pid());
+  SharingMachine machine("1xH200");
+  machine.start_daemon();
+  const auto survivor = machine.start("--gpu 0.5 --gpu-mem 8GiB --name survivor", "small");
+  StallWatch stalls(machine, survivor->pid());
 
   const char* kinds[] = {"small", "long", "graph", "mixed"};
   int deaths = 0;
   for (int round = 1; deaths < kDeaths; ++round) {
     std::vector<std::unique_ptr<Tenant>> victims;
     for (int i = 0; i < kVictims; ++i) {
-      victims.push_back(house.spawn(std::string(DIVVY_PROGRAM) +
-                                    " run --wait --gpu 0.1 --gpu-mem 8GiB -- " + LOAD_PROGRAM +
-                                    " " + kinds[random() % 4] + " 2>/dev/null"));
+      victims.push_back(machine.spawn(std::string(DIVVY_PROGRAM) +
+                                      " run --wait --gpu 0.1 --gpu-mem 8GiB -- " + LOAD_PROGRAM +
+                                      " " + kinds[random() % 4] + " 2>/dev/null"));
     }
     // Some are hit while they start, some while they run.
     for (auto& victim : victims) {
@@ -93,9 +94,9 @@ TEST(Kill, FiveHundredDeathsLeaveNothingAndStallNobody) {
       }
     }
     if (round % kDaemonDiesEvery == 0) {
-      house.kill_daemon(SIGKILL);
+      machine.kill_daemon(SIGKILL);
       ++deaths;
-      house.start_daemon();
+      machine.start_daemon();
     }
     std::shuffle(victims.begin(), victims.end(), random);
     for (auto& victim : victims) {
@@ -104,15 +105,15 @@ TEST(Kill, FiveHundredDeathsLeaveNothingAndStallNobody) {
       ++deaths;
     }
   }
-  const std::uint64_t before = house.gpu_ns(survivor->pid());
-  EXPECT_TRUE(House::eventually([&] { return house.gpu_ns(survivor->pid()) > before; }));
+  const std::uint64_t before = machine.gpu_ns(survivor->pid());
+  EXPECT_TRUE(SharingMachine::eventually([&] { return machine.gpu_ns(survivor->pid()) > before; }));
   std::cout << "longest time without the GPU beside " << deaths << " deaths: " << stalls.stop()
             << " ms\n";
-  EXPECT_TRUE(House::eventually([&] { return house.tenant_names() == "survivor "; }))
-      << house.output_of(std::string(DIVVY_PROGRAM) + " ps");
+  EXPECT_TRUE(SharingMachine::eventually([&] { return machine.tenant_names() == "survivor "; }))
+      << machine.output_of(std::string(DIVVY_PROGRAM) + " ps");
   // All the memory is free again: a slice of what the survivor leaves is granted.
   int status = -1;
-  house.output_of(
+  machine.output_of(
       std::string(DIVVY_PROGRAM) + " run --wait --gpu 0.5 --gpu-mem 120GiB -- true 2>&1", &status);
   EXPECT_EQ(status, 0);
 }

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string>
 
-#include "sharing/clocked_house.h"
+#include "sharing/clocked_machine.h"
 
 namespace divvy::testing {
 namespace {
@@ -44,11 +44,11 @@ double slack(const std::string& load) {
 
 class Shares : public ::testing::TestWithParam<const char*> {
  protected:
-  std::vector<double> measure(ClockedHouse& house) {
-    house.advance(warm_up(GetParam()));
+  std::vector<double> measure(ClockedMachine& machine) {
+    machine.advance(warm_up(GetParam()));
     std::vector<const Tenant*> all;
     for (const auto& tenant : tenants_) all.push_back(tenant.get());
-    return house.shares_while(window(GetParam()), all);
+    return machine.shares_while(window(GetParam()), all);
   }
 
   std::vector<std::unique_ptr<Tenant>> tenants_;
@@ -56,11 +56,11 @@ class Shares : public ::testing::TestWithParam<const char*> {
 
 // Nine capped tenants at once, each alone on a GPU.
 TEST_P(Shares, CapsFrom10To90PercentHoldWithinOnePoint) {
-  ClockedHouse house(9);
+  ClockedMachine machine(9);
   for (int percent = 10; percent <= 90; percent += 10) {
-    tenants_.push_back(house.start("--cap " + slice(percent, percent / 10 - 1), GetParam()));
+    tenants_.push_back(machine.start("--cap " + slice(percent, percent / 10 - 1), GetParam()));
   }
-  const std::vector<double> shares = measure(house);
+  const std::vector<double> shares = measure(machine);
   for (std::size_t i = 0; i < 9; ++i) {
     EXPECT_NEAR(shares[i], 100.0 * static_cast<double>(i + 1), kPoint + slack(GetParam()));
   }
@@ -69,14 +69,14 @@ TEST_P(Shares, CapsFrom10To90PercentHoldWithinOnePoint) {
 // Also in its first moments: what it may have at once is 8 ms, or two fifths of its part of 100 ms.
 TEST(Caps, HoldFromTheFirstLaunch) {
   for (const char* load : {"small", "graph"}) {
-    ClockedHouse house(9);
+    ClockedMachine machine(9);
     std::vector<std::unique_ptr<Tenant>> tenants;
     std::vector<const Tenant*> all;
     for (int percent = 10; percent <= 90; percent += 10) {
-      tenants.push_back(house.start("--cap " + slice(percent, percent / 10 - 1), load));
+      tenants.push_back(machine.start("--cap " + slice(percent, percent / 10 - 1), load));
       all.push_back(tenants.back().get());
     }
-    const std::vector<double> shares = house.shares_while(100 * kMs, all);
+    const std::vector<double> shares = machine.shares_while(100 * kMs, all);
     for (std::size_t i = 0; i < 9; ++i) {
       const double share = 100.0 * static_cast<double>(i + 1);
       EXPECT_LE(shares[i], share + std::max(80.0, 0.4 * share) + kPoint) << load;
@@ -86,13 +86,13 @@ TEST(Caps, HoldFromTheFirstLaunch) {
 
 // Five pairs at once: 10/90 to 50/50.
 TEST_P(Shares, PairsFrom10To50PercentGetTheirsWithinOnePoint) {
-  ClockedHouse house(5);
+  ClockedMachine machine(5);
   for (int gpu = 0; gpu < 5; ++gpu) {
     const int first = 10 * (gpu + 1);
-    tenants_.push_back(house.start(slice(first, gpu), GetParam()));
-    tenants_.push_back(house.start(slice(100 - first, gpu), GetParam()));
+    tenants_.push_back(machine.start(slice(first, gpu), GetParam()));
+    tenants_.push_back(machine.start(slice(100 - first, gpu), GetParam()));
   }
-  const std::vector<double> shares = measure(house);
+  const std::vector<double> shares = measure(machine);
   for (std::size_t gpu = 0; gpu < 5; ++gpu) {
     const double sum = shares[2 * gpu] + shares[2 * gpu + 1];
     EXPECT_NEAR(shares[2 * gpu] / sum * 1000, 100.0 * static_cast<double>(gpu + 1),
@@ -108,48 +108,48 @@ INSTANTIATE_TEST_SUITE_P(Loads, Shares, ::testing::Values("small", "long", "grap
 // streams.
 TEST(LaunchPaths, EveryWayOfLaunchingIsLimited) {
   const std::vector<std::string> ways = {"small", "ex", "cooperative", "thread", "graph"};
-  ClockedHouse house(static_cast<int>(ways.size()));
+  ClockedMachine machine(static_cast<int>(ways.size()));
   std::vector<std::unique_ptr<Tenant>> tenants;
   std::vector<const Tenant*> all;
   for (std::size_t i = 0; i < ways.size(); ++i) {
-    tenants.push_back(house.start("--cap " + slice(40, static_cast<int>(i)), ways[i]));
+    tenants.push_back(machine.start("--cap " + slice(40, static_cast<int>(i)), ways[i]));
     all.push_back(tenants.back().get());
   }
-  house.advance(kWarmUp);
-  const std::vector<double> shares = house.shares_while(window("small"), all);
+  machine.advance(kWarmUp);
+  const std::vector<double> shares = machine.shares_while(window("small"), all);
   for (std::size_t i = 0; i < ways.size(); ++i) EXPECT_NEAR(shares[i], 400, kPoint) << ways[i];
 }
 
 // What has passed the gate never waits for what stands before it.
 TEST(LaunchPaths, StreamsThatWaitForEachOtherHaveTheirCap) {
-  ClockedHouse house(2);
-  const auto low = house.start("--cap " + slice(30, 0), "streams");
-  const auto high = house.start("--cap " + slice(60, 1), "streams");
-  house.advance(kWarmUp);
-  const std::vector<double> shares = house.shares_while(window("small"), {low.get(), high.get()});
+  ClockedMachine machine(2);
+  const auto low = machine.start("--cap " + slice(30, 0), "streams");
+  const auto high = machine.start("--cap " + slice(60, 1), "streams");
+  machine.advance(kWarmUp);
+  const std::vector<double> shares = machine.shares_while(window("small"), {low.get(), high.get()});
   EXPECT_NEAR(shares[0], 300, kPoint);
   EXPECT_NEAR(shares[1], 600, kPoint);
 }
 
 TEST(Set, ChangesShareAndCapWhileEverybodyRuns) {
-  ClockedHouse house(1);
-  const auto a = house.start("--name a " + slice(30, 0), "small");
-  const auto b = house.start("--name b " + slice(50, 0), "small");
+  ClockedMachine machine(1);
+  const auto a = machine.start("--name a " + slice(30, 0), "small");
+  const auto b = machine.start("--name b " + slice(50, 0), "small");
   const auto set = [&](const std::string& words) {
     int status = -1;
-    house.output_of(std::string(DIVVY_PROGRAM) + " set " + words + " 2>&1", &status);
+    machine.output_of(std::string(DIVVY_PROGRAM) + " set " + words + " 2>&1", &status);
     return status;
   };
-  house.advance(kWarmUp);
+  machine.advance(kWarmUp);
   ASSERT_EQ(set("b --gpu 0.2"), 0);
   ASSERT_EQ(set("a --gpu 0.8"), 0);
-  house.advance(kWarmUp);
-  const auto shares = house.shares_while(window("small"), {a.get(), b.get()});
+  machine.advance(kWarmUp);
+  const auto shares = machine.shares_while(window("small"), {a.get(), b.get()});
   EXPECT_NEAR(shares[0] / (shares[0] + shares[1]) * 1000, 800, kPoint);
 
   ASSERT_EQ(set("a --cap --gpu 0.3"), 0);
-  house.advance(kWarmUp);
-  const auto capped = house.shares_while(window("small"), {a.get(), b.get()});
+  machine.advance(kWarmUp);
+  const auto capped = machine.shares_while(window("small"), {a.get(), b.get()});
   EXPECT_NEAR(capped[0], 300, kPoint);
   EXPECT_GE(capped[1], 660) << "what the cap leaves goes to the other";
 }
@@ -162,20 +162,20 @@ struct Waits {
 };
 Waits waits_of_requests(const std::string& service_class) {
   constexpr int kRequests = 50;
-  ClockedHouse house(1);
-  const auto service = house.start_service("--class " + service_class + " " + slice(50, 0));
-  house.watch(*service);
-  const auto training = house.start(slice(50, 0), "graph");
-  house.advance(kWarmUp);
+  ClockedMachine machine(1);
+  const auto service = machine.start_service("--class " + service_class + " " + slice(50, 0));
+  machine.watch(*service);
+  const auto training = machine.start(slice(50, 0), "graph");
+  machine.advance(kWarmUp);
   Waits waits;
-  const std::uint64_t before = house.gpu_ns(training->pid());
+  const std::uint64_t before = machine.gpu_ns(training->pid());
   for (std::uint64_t i = 0; i < kRequests; ++i) {
-    const std::uint64_t wait = house.time_to_serve(*service) - kGraph;
+    const std::uint64_t wait = machine.time_to_serve(*service) - kGraph;
     waits.mean += wait / kRequests;
     waits.longest = std::max(waits.longest, wait);
-    house.advance((3 + i % 7) * kMs);
+    machine.advance((3 + i % 7) * kMs);
   }
-  EXPECT_GT(house.gpu_ns(training->pid()), before) << "and the other goes on";
+  EXPECT_GT(machine.gpu_ns(training->pid()), before) << "and the other goes on";
   return waits;
 }
 
@@ -190,37 +190,38 @@ TEST(Isolation, ALatencyTenantIsServedAtOnceBesideTraining) {
 }
 
 TEST(Isolation, ATenantThatIsStoppedDoesNotHoldUpTheOther) {
-  ClockedHouse house(1);
-  const auto stopped = house.start(slice(50, 0), "graph");
-  const auto other = house.start(slice(50, 0), "graph");
-  house.watch(*stopped);
-  house.advance(kWarmUp);
-  EXPECT_NEAR(house.shares_while(1000 * kMs, {other.get()})[0], 500, kPoint) << "they share";
-  house.stop(*stopped);
-  house.advance(1500 * kMs);
-  EXPECT_GE(house.shares_while(1000 * kMs, {other.get()})[0], 970) << "it has all";
+  ClockedMachine machine(1);
+  const auto stopped = machine.start(slice(50, 0), "graph");
+  const auto other = machine.start(slice(50, 0), "graph");
+  machine.watch(*stopped);
+  machine.advance(kWarmUp);
+  EXPECT_NEAR(machine.shares_while(1000 * kMs, {other.get()})[0], 500, kPoint) << "they share";
+  machine.stop(*stopped);
+  machine.advance(1500 * kMs);
+  EXPECT_GE(machine.shares_while(1000 * kMs, {other.get()})[0], 970) << "it has all";
   stopped->send(SIGCONT);
-  house.advance(1500 * kMs);
-  EXPECT_NEAR(house.shares_while(1000 * kMs, {other.get()})[0], 500, kPoint) << "they share again";
+  machine.advance(1500 * kMs);
+  EXPECT_NEAR(machine.shares_while(1000 * kMs, {other.get()})[0], 500, kPoint)
+      << "they share again";
 }
 
 TEST(Isolation, ATenantThatHangsDoesNotHoldUpTheOther) {
-  ClockedHouse house(1);
-  const auto stuck = house.start(slice(50, 0), "stuck");
-  const auto other = house.start(slice(50, 0), "small");
+  ClockedMachine machine(1);
+  const auto stuck = machine.start(slice(50, 0), "stuck");
+  const auto other = machine.start(slice(50, 0), "small");
   // No batch of it has ended for a second: it has no more turns.
-  house.advance(1500 * kMs);
-  EXPECT_GE(house.shares_while(window("small"), {other.get()})[0], 970);
+  machine.advance(1500 * kMs);
+  EXPECT_GE(machine.shares_while(window("small"), {other.get()})[0], 970);
 }
 
 TEST(Isolation, ATenantThatDiesInItsLeaseGivesItUp) {
-  ClockedHouse house(1);
-  auto dying = house.start(slice(70, 0), "long");
-  const auto other = house.start(slice(30, 0), "graph");
-  house.advance(700 * kMs);
+  ClockedMachine machine(1);
+  auto dying = machine.start(slice(70, 0), "long");
+  const auto other = machine.start(slice(30, 0), "graph");
+  machine.advance(700 * kMs);
   dying->send(SIGKILL);
   dying->wait();
-  EXPECT_GE(house.shares_while(window("graph"), {other.get()})[0], 980);
+  EXPECT_GE(machine.shares_while(window("graph"), {other.get()})[0], 980);
 }
 
 }  // namespace

@@ -1,0 +1,58 @@
+// What a handler of the API is given (handlers.h): a request that has passed the permission step of
+// its route, and the parts of the daemon that answers come from. Of one request, one thread.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "agent/agents.h"
+#include "api/event_bell.h"
+#include "api/people.h"
+#include "base/clock.h"
+#include "base/result.h"
+#include "control/dispatcher.h"
+#include "jobs/settings.h"
+#include "model/seconds.h"
+#include "net/http.h"
+#include "store/database.h"
+
+namespace divvy::api {
+
+// What is referred to outlives the API, and may be used from many threads at once.
+struct Parts {
+  control::Dispatcher& dispatcher;
+  store::Database& database;
+  const People& people;
+  const agent::Agents& agents;
+  const Clock& clock;
+  EventBell& bell;
+  // How long ended jobs are kept; 0: until somebody prunes them.
+  std::function<model::Seconds()> kept_for;
+  // The queue's settings as the configuration has them, without what was set later.
+  std::function<jobs::Settings()> configured;
+};
+
+using Answer = Result<net::HttpResponse>;
+
+// Made by Api alone, behind its permission step: whoever has one has passed it.
+struct Call {
+  const Parts& parts;
+  const net::HttpRequest& request;
+  const net::Caller& caller;
+  const model::Person& who;
+  // As whom they act on the machines: as the kernel says where they are on the socket as
+  // themselves, as root where they are an admin, otherwise as the user that they are there.
+  const agent::LocalCaller as;
+
+ private:
+  friend class Api;
+  Call(const Parts& parts_given, const net::HttpRequest& sent, const net::Caller& sender,
+       const model::Person& person);
+};
+
+// The path of a queue, as it stands in the path of a request: with slashes.
+struct QueuePath {
+  std::string text;
+};
+
+}  // namespace divvy::api

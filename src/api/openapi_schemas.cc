@@ -1,0 +1,239 @@
+#include "api/openapi_schemas.h"
+
+#include <array>
+
+namespace divvy::api {
+namespace {
+
+// clang-format off
+constexpr FieldRow kProblem[] = {
+    {"type", "text", ""}, {"title", "text", ""}, {"status", "integer(400..599)", ""},
+    {"detail", "text", "One sentence: the field, what is wrong, what to do"},
+    {"advice", "text-", ""}, {"ever", "boolean-", "It would fit if others left"},
+    {"gpus", "[object]-", ""}};
+
+constexpr FieldRow kMount[] = {
+    {"source", "text", ""}, {"target", "text", ""}, {"read_only", "boolean-", ""}};
+constexpr FieldRow kPort[] = {{"host", "integer(1..65535)", ""}, {"container", "integer(1..65535)", ""}};
+constexpr FieldRow kContainer[] = {
+    {"image", "text", ""}, {"mounts", "[Mount]-", ""}, {"ports", "[Port]-", ""},
+    {"entry_point", "[text]?-", "Instead of the image's"}};
+constexpr FieldRow kUlimit[] = {
+    {"soft", "integer|<unlimited>", ""}, {"hard", "integer|<unlimited>", ""}};
+constexpr FieldRow kLimits[] = {
+    {"cpu_milli", "count?-", "1500 is one and a half CPUs"}, {"ram", "bytes?-", ""},
+    {"pids", "count?-", ""}, {"shm", "bytes?-", ""},
+    {"ulimits", "{integer|<unlimited>|Ulimit}-", "By the names of ulimit(1)"}};
+constexpr FieldRow kArray[] = {
+    {"first", "count-", ""}, {"last", "count-", ""}, {"step", "integer(1..4294967295)-", ""},
+    {"at_once", "count-", "0: as many as fit"}};
+constexpr FieldRow kDependency[] = {
+    {"job", "id", ""}, {"kind", "<succeeded,failed,ended>-", ""}};
+constexpr FieldRow kRetry[] = {
+    {"most", "integer(0..1000)-", ""}, {"pause", "seconds-", ""}, {"longest_pause", "seconds-", ""}};
+constexpr FieldRow kNear[] = {
+    {"closeness", "<any,zone,rack,node,numa,pcie,nvlink>-", ""},
+    {"required", "boolean-", "Otherwise it is tried first"}};
+constexpr FieldRow kSpread[] = {
+    {"domain", "<node,rack,zone>-", ""}, {"most", "count-", "Members in one of them"}};
+constexpr FieldRow kWhere[] = {
+    {"nodes", "[text]-", "Only these"}, {"nodes_denied", "[text]-", "Never these"},
+    {"node_labels", "{text|integer}-", "The node has all of them"},
+    {"tolerations", "[text]-", "Taints of nodes that do not matter"},
+    {"gpus_near", "Near-", "The GPUs of one member"}, {"members_near", "Near-", "The members"},
+    {"spread", "Spread?-", "Members that should not fall together"}};
+constexpr FieldRow kJobSpec[] = {
+    {"name", "name|<>-", ""}, {"queue", "queue-", ""}, {"command", "[text]-", ""},
+    {"environment", "{text|integer}-", ""}, {"working_directory", "text-", ""},
+    {"container", "Container?-", "Without it: a plain process"},
+    {"gpu", "share?-", "For each member: 0.3, 2.5, 4, 0; without it gpu_memory says how much"},
+    {"gpu_memory", "bytes?-", "The limit on each GPU; without it the same part as of the GPU"},
+    {"cap", "boolean-", "Never more than the share"}, {"models", "[text]-", ""},
+    {"models_denied", "[text]-", ""}, {"topology", "<any,numa,nvlink>-", ""},
+    {"members", "integer(1..4294967295)-", "Start together or not at all"},
+    {"least_members", "count-", "0: all"}, {"devices", "[text]-", ""},
+    {"where", "Where-", "Which nodes will do, and how close to each other"},
+    {"class", "<batch,latency>-", ""}, {"limits", "Limits-", ""}, {"priority", "integer(-1000..1000)-", ""},
+    {"stdin", "boolean-", "Whoever attaches may type to it"},
+    {"preemptible", "boolean-", ""}, {"grace", "seconds-", "\"30s\", or seconds"},
+    {"minimum_run", "seconds-", ""}, {"time_limit", "seconds?-", ""},
+    {"expected", "seconds?-", ""}, {"array", "Array?-", ""},
+    {"after", "[id|Dependency]-", ""}, {"retry", "Retry-", ""}, {"labels", "{text}-", ""},
+    {"mode", "<timeslice,mps>?-", "How its GPU is shared; null: as the machine is set up"},
+    {"holder", "<members,process,slice>-", "What uses its slices; members in a new job"},
+    {"hold_for_capacity", "boolean-", "Wait also for GPUs that are not there"}};
+
+constexpr FieldRow kJobChange[] = {
+    {"priority", "integer(-1000..1000)-", ""}, {"time_limit", "seconds?-", ""},
+    {"expected", "seconds?-", ""}, {"queue", "queue-", "While it waits"},
+    {"gpu", "share?-", "While it waits"}, {"gpu_memory", "bytes?-", "While it waits"},
+    {"members", "integer(1..4294967295)-", "While it waits"}};
+
+constexpr FieldRow kStep[] = {
+    {"unixMilliseconds", "integer", ""}, {"state", "state", ""}, {"reason", "text", ""}};
+constexpr FieldRow kSlice[] = {
+    {"gpu", "text", "UUID"}, {"shareThousandths", "integer", ""}, {"capped", "boolean", ""},
+    {"memoryLimitBytes", "integer", ""}};
+constexpr FieldRow kEnd[] = {
+    {"unixMilliseconds", "integer", ""}, {"exitCode", "integer", ""}, {"signal", "integer", ""},
+    {"reason", "text", ""},
+    {"cpuMilliseconds", "integer?-", "For its owner and admins, as far as it is known"},
+    {"ramPeakBytes", "integer?-", ""},
+    {"gpuMemoryPeakBytes", "integer?-", "On that of its GPUs on which it was the most"}};
+constexpr FieldRow kMember[] = {
+    {"rank", "integer", ""}, {"node", "text", ""}, {"slices", "[Slice]", ""}, {"end", "End?", ""}};
+constexpr FieldRow kAccounting[] = {
+    {"waitedMilliseconds", "integer?", "From the submission to the first start"},
+    {"ranMilliseconds", "integer", "All attempts together"},
+    {"gpuHeldMilliseconds", "integer", "One GPU for a millisecond, or a part of one for longer"},
+    {"gpuUsedMilliseconds", "integer", "Likewise, in which it did something"},
+    {"gpuMemoryPeakBytes", "integer?", "Of the member that had the most on one GPU"},
+    {"cpuMilliseconds", "integer?", "Of members that have ended"},
+    {"ramPeakBytes", "integer?", "Of the member that had the most"}};
+constexpr FieldRow kWait[] = {
+    {"kind", "<nothing,suspended,dependency,back-off,array,quota,room,reservation,full,never,next>", ""},
+    {"text", "text", ""}, {"place", "integer?", "In line, from 1"},
+    {"inLine", "integer", ""}, {"startsUnixMilliseconds", "integer?", "The best guess, Unix milliseconds"}};
+constexpr FieldRow kJob[] = {
+    {"apiVersion", "text-", ""}, {"kind", "text-", ""},
+    {"id", "id", ""}, {"name", "text", ""}, {"owner", "text", ""}, {"queue", "text", ""},
+    {"state", "state", ""},
+    {"stopping", "<cancelled,suspended,preempted,reclaimed,time-limit,idle,member-failed,place-lost>?", "Why"},
+    {"class", "<batch,latency>", ""}, {"priority", "integer", ""},
+    {"members", "integer", ""}, {"shareThousandths", "integer", "Of a GPU, for each member"},
+    {"array", "integer?", "First job of its array"}, {"arrayIndex", "integer?", ""},
+    {"submittedUnixMilliseconds", "integer", ""}, {"startedUnixMilliseconds", "integer?", ""},
+    {"endedUnixMilliseconds", "integer?", ""}, {"notBeforeUnixMilliseconds", "integer?", ""},
+    {"attempt", "integer", "0: never started"}, {"failures", "integer", ""},
+    {"running", "[Member]", "Of the present or last attempt"},
+    {"history", "[Step]-", "For its owner and admins"},
+    {"spec", "JobSpec-", "For its owner and admins"},
+    {"waits", "Wait?-", ""}, {"idleLeftSeconds", "integer?-", "Until it is ended for not using its GPU"},
+    {"accounting", "Accounting?-", "For its owner and admins, where one job is asked for"}};
+constexpr FieldRow kJobList[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Job]", ""},
+    {"next", "integer?-", "`after` of the next page"}, {"dryRun", "boolean-", ""}};
+constexpr FieldRow kExplanation[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"job", "id", ""}, {"state", "state", ""},
+    {"waits", "Wait", ""}, {"details", "text", ""}};
+constexpr FieldRow kAttempt[] = {
+    {"attempt", "integer", ""}, {"startedUnixMilliseconds", "integer?", ""},
+    {"members", "[Member]", ""}};
+constexpr FieldRow kAttemptList[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Attempt]", ""}};
+constexpr FieldRow kPlace[] = {
+    {"rank", "integer", ""}, {"name", "text", ""}, {"node", "text", ""},
+    {"phase", "<living,ended,lost>?", ""}, {"pid", "integer", ""}, {"without", "text", "Limits that it runs without"}};
+constexpr FieldRow kStreamRequest[] = {
+    {"kind", "<exec,attach,copy-in,copy-out,port>", ""}, {"rank", "count?-", "Of the member; 0"},
+    {"command", "[text]?-", "Of exec"}, {"environment", "[text]?-", "Of exec: NAME=VALUE"},
+    {"path", "text?-", "Working folder of exec; of copies"}, {"terminal", "boolean?-", "Of exec"},
+    {"rows", "integer(1..65535)?-", ""}, {"columns", "integer(1..65535)?-", ""},
+    {"port", "integer(1..65535)?-", ""}};
+constexpr FieldRow kMemberList[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Place]", ""}};
+constexpr FieldRow kPruneRequest[] = {
+    {"older_than", "seconds?-", ""}, {"everybody", "boolean?-", "For admins"}};
+constexpr FieldRow kPruneResult[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"jobs", "[id]", ""}};
+
+constexpr FieldRow kPersonRequest[] = {
+    {"name", "name-", "To add one"}, {"role", "<admin,user>?-", ""}, {"uid", "count?-", ""},
+    {"disabled", "boolean?-", ""}};
+constexpr FieldRow kPerson[] = {
+    {"apiVersion", "text-", ""}, {"kind", "text-", ""}, {"name", "text", ""}, {"role", "<admin,user>-", ""},
+    {"uid", "count?-", ""}, {"createdUnixMilliseconds", "integer-", ""},
+    {"disabled", "boolean-", ""}, {"removed", "boolean-", ""}};
+constexpr FieldRow kPersonList[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Person]", ""}};
+constexpr FieldRow kTokenRequest[] = {
+    {"user", "name?-", "Of others: for admins"}, {"label", "text?-", ""},
+    {"expires_in", "seconds?-", ""}};
+constexpr FieldRow kToken[] = {
+    {"apiVersion", "text-", ""}, {"kind", "text-", ""}, {"id", "text", ""}, {"user", "text-", ""},
+    {"label", "text-", ""}, {"createdUnixMilliseconds", "integer-", ""},
+    {"expiresUnixMilliseconds", "integer?-", ""}, {"lastUsedUnixMilliseconds", "integer?-", ""},
+    {"revokedUnixMilliseconds", "integer?-", ""}, {"revoked", "boolean-", ""},
+    {"token", "text-", "When it is made, and never again"}};
+constexpr FieldRow kTokenList[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Token]", ""}};
+
+constexpr FieldRow kQueueRequest[] = {
+    {"gpu", "share?-", "What is promised to it"}, {"memory", "bytes?-", ""},
+    {"jobs", "count?-", ""}, {"borrow", "boolean?-", ""}, {"most_gpu", "share?-", ""},
+    {"weight", "count?-", ""}, {"user_gpu", "share?-", "Of one user in it"},
+    {"user_memory", "bytes?-", ""}, {"user_jobs", "count?-", ""},
+    {"default_time_limit", "seconds?-", "Of a job that names none"},
+    {"max_time_limit", "seconds?-", "Also in the queues below"},
+    {"idle_after", "seconds?-", ""}, {"idle_warning", "seconds?-", ""}};
+constexpr FieldRow kQuotaRequest[] = {
+    {"gpu", "share?-", ""}, {"memory", "bytes?-", ""}, {"jobs", "count?-", ""},
+    {"weight", "count?-", ""}};
+constexpr FieldRow kQuota[] = {
+    {"gpu", "text?", ""}, {"memoryBytes", "integer?", ""}, {"jobs", "integer?", ""}};
+constexpr FieldRow kQueue[] = {
+    {"path", "text", ""}, {"quota", "Quota", ""}, {"mayBorrow", "boolean", ""},
+    {"mostGpu", "text?", ""}, {"weight", "integer", ""},
+    {"defaultTimeLimitSeconds", "integer?", "With what it has from the queues above"},
+    {"maxTimeLimitSeconds", "integer?", ""}, {"held", "Quota", ""},
+    {"borrowedGpu", "text", ""}, {"waiting", "integer", ""}, {"usedGpuHours", "number", "Decayed"},
+    {"score", "number", "The lower goes first"}};
+constexpr FieldRow kQueueList[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Queue]", ""}};
+constexpr FieldRow kUserQuota[] = {{"user", "text", ""}, {"most", "Quota", ""}, {"held", "Quota", ""}};
+constexpr FieldRow kQuotaList[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[UserQuota]", ""}};
+constexpr FieldRow kRemoved[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"name", "text", ""}, {"removed", "boolean", ""}};
+constexpr FieldRow kUsage[] = {
+    {"name", "text", ""}, {"jobs", "integer", ""}, {"heldShareThousandthSeconds", "integer", ""},
+    {"usedShareThousandthSeconds", "integer", ""}, {"memoryMebibyteSeconds", "integer", ""},
+    {"cpuMilliseconds", "integer", "Of members that have ended"}};
+constexpr FieldRow kUsageReport[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Usage]", ""}};
+constexpr FieldRow kBackupRequest[] = {{"to", "text", "A file on the machine, by its whole path"}};
+constexpr FieldRow kBackup[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"to", "text", ""}};
+
+constexpr FieldRow kGrantRequest[] = {
+    {"gpu", "text?-", "\"0.3\", \"2\"; may be left out where memory is named"},
+    {"memory", "text?-", "\"10GiB\""}, {"cap", "boolean?-", ""},
+    {"class", "<batch,latency>?-", ""}, {"mode", "<timeslice,mps>?-", "Default: as the machine is set up"},
+    {"devices", "[text]?-", ""}, {"models", "[text]?-", "Only GPUs of these"},
+    {"name", "name?-", ""}, {"command", "text?-", "For lists"},
+    {"queue", "text?-", "In which it counts and waits; default: default"},
+    {"wait", "boolean?-", "In line, until it fits"},
+    {"timeoutSeconds", "count?-", "504 when it does not fit by then"}};
+constexpr FieldRow kChangeRequest[] = {
+    {"gpu", "text?-", ""}, {"memory", "text?-", ""}, {"cap", "boolean?-", ""},
+    {"class", "<batch,latency>?-", ""}};
+constexpr FieldRow kCordonRequest[] = {
+    {"reason", "text-", ""}, {"deadlineSeconds", "count-", "Of a drain: then the present work is ended"}};
+
+constexpr SchemaRow kSchemas[] = {
+    {"Problem", "What went wrong (RFC 9457)", kProblem},
+    {"Mount", "", kMount, true}, {"Port", "", kPort, true}, {"Container", "", kContainer, true}, {"Ulimit", "", kUlimit, true},
+    {"Limits", "", kLimits, true}, {"Array", "", kArray, true}, {"Dependency", "", kDependency, true},
+    {"Retry", "", kRetry, true}, {"Near", "", kNear, true}, {"Spread", "", kSpread, true}, {"Where", "", kWhere, true},
+    {"JobSpec", "What is submitted; the job file has the same fields", kJobSpec, true},
+    {"JobChange", "What can be changed after the submit", kJobChange, true},
+    {"Step", "", kStep}, {"Slice", "", kSlice}, {"End", "", kEnd}, {"Accounting", "", kAccounting}, {"Member", "", kMember},
+    {"Wait", "Why it waits", kWait}, {"Job", "", kJob}, {"JobList", "", kJobList},
+    {"Explanation", "", kExplanation}, {"Attempt", "", kAttempt}, {"AttemptList", "", kAttemptList},
+    {"Place", "", kPlace}, {"MemberList", "", kMemberList}, {"StreamRequest", "", kStreamRequest, true},
+    {"PruneRequest", "", kPruneRequest, true},
+    {"PruneResult", "", kPruneResult}, {"PersonRequest", "", kPersonRequest, true}, {"Person", "", kPerson},
+    {"PersonList", "", kPersonList}, {"TokenRequest", "", kTokenRequest, true}, {"Token", "", kToken},
+    {"TokenList", "", kTokenList}, {"QueueRequest", "", kQueueRequest, true},
+    {"QuotaRequest", "", kQuotaRequest, true}, {"Quota", "", kQuota}, {"Queue", "", kQueue},
+    {"QueueList", "", kQueueList}, {"UserQuota", "", kUserQuota}, {"QuotaList", "", kQuotaList},
+    {"Removed", "", kRemoved}, {"Usage", "", kUsage}, {"UsageReport", "", kUsageReport},
+    {"GrantRequest", "", kGrantRequest, true}, {"ChangeRequest", "", kChangeRequest, true},
+    {"CordonRequest", "", kCordonRequest, true}, {"BackupRequest", "", kBackupRequest, true}, {"Backup", "", kBackup}};
+// clang-format on
+
+}  // namespace
+
+std::span<const SchemaRow> openapi_schemas() { return kSchemas; }
+
+}  // namespace divvy::api
