@@ -12,6 +12,12 @@ if(NOT TARGET fuzzers)
   add_custom_target(fuzzers)
 endif()
 
+# What runs a fuzzer's corpus where there is no libFuzzer.
+if(NOT DIVVY_FUZZ AND NOT TARGET divvy_fuzz_replay)
+  add_library(divvy_fuzz_replay OBJECT ${CMAKE_SOURCE_DIR}/cmake/fuzz_replay.cc)
+  target_link_libraries(divvy_fuzz_replay PRIVATE divvy_fmt)
+endif()
+
 function(divvy_check_edges room)
   if(NOT room IN_LIST DIVVY_ROOMS)
     message(FATAL_ERROR "There is no room '${room}' in cmake/rooms.cmake.")
@@ -26,16 +32,12 @@ function(divvy_check_edges room)
   endforeach()
 endfunction()
 
-# Sources parse the common headers once per target. For clang, or without warnings: GCC 12 forgets
-# which of them are the system's and warns of what its own strings do. Clang must not write the time
-# into the result, or ccache never finds it again.
+# Sources parse the common headers once per target. Without warnings: GCC 12 forgets which of them are
+# the system's and warns of what its own strings do. Not for clang: it writes into the result where the
+# headers lie, so that ccache cannot give it to another clone.
 function(divvy_precompile target)
-  if(NOT DIVVY_PCH)
-    return()
-  endif()
-  target_precompile_headers(${target} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/common_headers.h ${ARGN})
-  if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
-    target_compile_options(${target} PRIVATE -Xclang -fno-pch-timestamp)
+  if(DIVVY_PCH)
+    target_precompile_headers(${target} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/common_headers.h ${ARGN})
   endif()
 endfunction()
 
@@ -101,7 +103,7 @@ function(divvy_fuzzer source library)
       ${corpus})
     file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/corpus/${name})
   else()
-    target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/fuzz_replay.cc)
+    target_link_libraries(${name} PRIVATE divvy_fuzz_replay)
     add_test(NAME fuzz.${name} COMMAND ${name} ${corpus})
   endif()
   set_tests_properties(fuzz.${name} PROPERTIES LABELS fuzz TIMEOUT 300)

@@ -12,10 +12,16 @@ endif()
 
 set(DIVVY_SANITIZE "" CACHE STRING "Sanitizers for the whole build: address,undefined or thread")
 option(DIVVY_PCH "Parse the common headers once per target" OFF)
+set(DIVVY_BATCH 0 CACHE STRING "Compile up to so many sources of a target together; 0: each alone")
 option(DIVVY_WARNINGS "Warn, and refuse what is warned of" ON)
 option(DIVVY_FUZZ "Build the fuzzers with libFuzzer (clang)" OFF)
 set(DIVVY_CUDA_INCLUDE "" CACHE PATH "A CUDA toolkit's include folder, to compare our ABI with")
 set(DIVVY_NVML_INCLUDE "${DIVVY_CUDA_INCLUDE}" CACHE PATH "The folder that has nvml.h")
+
+if(DIVVY_BATCH)
+  include(batches)
+  cmake_language(DEFER DIRECTORY ${CMAKE_SOURCE_DIR} CALL divvy_batch_sources)
+endif()
 
 find_program(CCACHE ccache)
 if(CCACHE)
@@ -31,6 +37,14 @@ if(DIVVY_WARNINGS)
   set(warnings -Wall -Wextra -Wpedantic -Wshadow -Werror)
   set(cxx_warnings
     $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor$<SEMICOLON>-Woverloaded-virtual>)
+  # In a batch a name may hide one of another source, and no source is the file that is compiled, in
+  # which unnamed namespaces are nobody else's business; each alone is what counts.
+  if(DIVVY_BATCH)
+    list(REMOVE_ITEM warnings -Wshadow)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+      string(APPEND cxx_warnings $<SEMICOLON>$<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+    endif()
+  endif()
 else()
   set(warnings -w)
   set(cxx_warnings)

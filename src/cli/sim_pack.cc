@@ -115,7 +115,7 @@ Result<int> sim_pack(const SimPackOptions& options, const SimScreen& screen) {
   DIVVY_TRY(format, parse_output_format(options.format, kFormats));
   DIVVY_TRY(policies, policy_list(options.policies));
   DIVVY_TRY(levels, sim::LevelFilter::parse(options.levels));
-  if (!options.plot.empty()) DIVVY_RETURN_IF_ERROR(sim::picture_format(options.plot));
+  if (!options.plot.empty()) DIVVY_RETURN_IF_ERROR(sim::check_picture_name(options.plot));
 
   const auto input = read_input(options);
   if (!input) return complain(input.error(), screen);

@@ -1,5 +1,5 @@
 // A picture as a list of things to draw, from the back to the front: between the layout of a chart
-// (plot.cc) and the two ways to write it down (drawing_svg.cc, drawing_png.cc). Plain values.
+// (plot.cc) and the SVG that it becomes (drawing_svg.cc). Plain values.
 // Measured in points from the top left.
 #pragma once
 
@@ -7,8 +7,6 @@
 #include <string>
 #include <variant>
 #include <vector>
-
-#include "base/result.h"
 
 namespace divvy::sim {
 
@@ -49,7 +47,5 @@ struct Drawing {
 };
 
 [[nodiscard]] std::string svg_of(const Drawing& drawing);
-// Two pixels for each point.
-[[nodiscard]] Result<std::string> png_of(const Drawing& drawing);
 
 }  // namespace divvy::sim

@@ -226,28 +226,18 @@ std::vector<double> round_ticks(double low, double high, std::size_t count) {
   return ticks;
 }
 
-Result<PictureFormat> picture_format(std::string_view path) {
-  const std::string lower = to_lower(path);
-  if (lower.ends_with(".svg")) return PictureFormat::kSvg;
-  if (lower.ends_with(".png")) return PictureFormat::kPng;
+Status check_picture_name(std::string_view path) {
+  if (to_lower(path).ends_with(".svg")) return {};
   return err(ErrorCode::kInvalidArgument,
-             "{}: pictures are written as .svg or .png; end the file's name with one of these",
+             "{}: pictures are written as SVG; end the file's name with .svg",
              escape_for_terminal(path));
 }
 
 std::string to_svg(const Figure& figure) { return svg_of(Layout()(figure)); }
 
-Result<std::string> to_png(const Figure& figure) { return png_of(Layout()(figure)); }
-
 Status write_figure(const Figure& figure, const std::string& path) {
-  DIVVY_TRY(format, picture_format(path));
-  std::string picture;
-  if (format == PictureFormat::kSvg) {
-    picture = to_svg(figure);
-  } else {
-    DIVVY_TRY(png, to_png(figure));
-    picture = std::move(png);
-  }
+  DIVVY_RETURN_IF_ERROR(check_picture_name(path));
+  const std::string picture = to_svg(figure);
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file.write(picture.data(), static_cast<std::streamsize>(picture.size()));
   file.close();

@@ -1,5 +1,4 @@
-// Line charts as pictures, for --plot: an SVG or a PNG, drawn with nothing but what is here, so
-// that they look the same everywhere. Lines are told apart by colours that most colour-blind people
+// Line charts as SVG, for --plot. Lines are told apart by colours that most colour-blind people
 // can tell apart, and by dashes. Pure but for write_figure(); callable from any thread.
 #pragma once
 
@@ -34,14 +33,12 @@ struct Figure {
   std::vector<Chart> charts;
 };
 
-enum class PictureFormat { kSvg, kPng };
-// By the end of the file's name; the error says which ends there are.
-[[nodiscard]] Result<PictureFormat> picture_format(std::string_view path);
+// Refused: a name that does not end with .svg.
+[[nodiscard]] Status check_picture_name(std::string_view path);
 
 [[nodiscard]] std::string to_svg(const Figure& figure);
-[[nodiscard]] Result<std::string> to_png(const Figure& figure);
 
-// Writes the file anew, in the format that its name ends with.
+// Writes the file anew.
 [[nodiscard]] Status write_figure(const Figure& figure, const std::string& path);
 
 // Round numbers that cover [low, high], about `count` of them; at least two.
