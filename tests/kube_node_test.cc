@@ -137,7 +137,8 @@ class KubeNode : public Machine {
     kube::Allocation allocation{.node = kNode,
                                 .slices = {{"main", "s-" + name,
                                             *model::Slice::create(gpu, memory, Share(share),
-                                                                  model::ShareKind::kGuarantee)}}};
+                                                                  model::ShareKind::kGuarantee)}},
+                                .at = {}};
     const auto made = served_.api.put(
         kClaims, {{"metadata", json::object{{"name", name}, {"namespace", "team-a"}}},
                   {"status", json::object{{"allocation", kube::write_allocation(allocation)},

@@ -21,12 +21,12 @@
 namespace divvy::kubelet {
 
 struct ClaimRecord {
-  std::string uid;
-  std::string space;  // its namespace
-  std::string name;
-  std::string pod;           // for which it is reserved; empty: nobody knows
+  std::string uid = {};
+  std::string space = {};  // its namespace
+  std::string name = {};
+  std::string pod = {};      // for which it is reserved; empty: nobody knows
   std::uint64_t number = 0;  // of this claim on this machine, never used again
-  std::vector<kube::AllocatedSlice> slices;
+  std::vector<kube::AllocatedSlice> slices = {};
   model::JobClass job_class = model::JobClass::kBatch;
   model::GpuMode mode = model::GpuMode::kTimeslice;
   friend bool operator==(const ClaimRecord&, const ClaimRecord&) = default;

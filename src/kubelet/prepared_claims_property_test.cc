@@ -152,7 +152,9 @@ class World {
     const auto prepared = claims_->prepare({"a", claim.name, uid});
     if (power_.is_off()) return restart();
     if (prepared) {
-      if (claim.prepared) EXPECT_EQ(*claim.prepared, *prepared);
+      if (claim.prepared) {
+        EXPECT_EQ(*claim.prepared, *prepared);
+      }
       claim.prepared = *prepared;
     }
     check();
@@ -184,12 +186,20 @@ class World {
           ASSERT_NE(found, held.end()) << who << " lost its slice";
           EXPECT_EQ(found->second, std::vector{one.slice});
         }
-        if (!claim.begun) EXPECT_EQ(found, held.end()) << who << " holds what nobody asked for";
+        if (!claim.begun) {
+          EXPECT_EQ(found, held.end()) << who << " holds what nobody asked for";
+        }
         // What is held is said to be.
-        if (found != held.end()) EXPECT_TRUE(view_->now().claims.contains(uid));
+        if (found != held.end()) {
+          EXPECT_TRUE(view_->now().claims.contains(uid));
+        }
       }
-      if (claim.prepared) EXPECT_EQ(devices_.files[uid].size(), claim.slices.size());
-      if (!claim.begun) EXPECT_FALSE(devices_.files.contains(uid));
+      if (claim.prepared) {
+        EXPECT_EQ(devices_.files[uid].size(), claim.slices.size());
+      }
+      if (!claim.begun) {
+        EXPECT_FALSE(devices_.files.contains(uid));
+      }
     }
   }
 

@@ -130,7 +130,8 @@ TEST_F(PreparedClaimsTest, RefusesOtherSlicesForAClaimThatIsPrepared) {
   const std::string uid = two_containers();
   ASSERT_TRUE(claims_->prepare(named("c", uid)));
   auto other = api_.get(std::string(testing::kClaims) + "/c").value();
-  kube::Allocation allocation{.node = kNode, .slices = {{"main", "s-9", test_slice(1, 300)}}};
+  kube::Allocation allocation{
+      .node = kNode, .slices = {{"main", "s-9", test_slice(1, 300)}}, .at = {}};
   other["status"].as_object()["allocation"] = kube::write_allocation(allocation);
   api_.put(testing::kClaims, other);
   EXPECT_EQ(claims_->prepare(named("c", uid)).error().code, ErrorCode::kFailedPrecondition);

@@ -198,7 +198,7 @@ inline model::Slice test_slice(std::uint64_t gpu, std::uint32_t share) {
 inline std::string put_claim(kube::FakeApi& api, const std::string& name,
                              std::vector<kube::AllocatedSlice> slices,
                              const std::string& node = kNode, const std::string& pod = "pod-1") {
-  kube::Allocation allocation{.node = node, .slices = std::move(slices)};
+  kube::Allocation allocation{.node = node, .slices = std::move(slices), .at = {}};
   const auto made = api.put(
       kClaims, {{"apiVersion", "resource.k8s.io/v1"},
                 {"kind", "ResourceClaim"},
