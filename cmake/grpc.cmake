@@ -15,8 +15,13 @@ else()
   endforeach()
   get_filename_component(grpc_folder ${GRPC_grpc++_FILE} DIRECTORY)
   file(GLOB absl_archives ${grpc_folder}/libabsl_*.a)
-  target_link_libraries(divvy_grpc INTERFACE -Wl,--start-group ${grpc_archives} ${absl_archives}
-    -Wl,--end-group divvy_tls z Threads::Threads ${CMAKE_DL_LIBS} rt)
+  # One word for the linker: as words of their own, archives that stand elsewhere too (OpenSSL's)
+  # would be moved there, before what needs them.
+  list(JOIN grpc_archives "," grpc_archives)
+  list(JOIN absl_archives "," absl_archives)
+  target_link_libraries(divvy_grpc INTERFACE
+    "-Wl,--start-group,${grpc_archives},${absl_archives},${divvy_tls_FILE},${divvy_crypto_FILE},--end-group"
+    z Threads::Threads ${CMAKE_DL_LIBS} rt)
 endif()
 
 find_program(PROTOC protoc REQUIRED)
