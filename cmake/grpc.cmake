@@ -9,7 +9,7 @@ if(DIVVY_SANITIZE)
   target_link_libraries(divvy_grpc INTERFACE grpc++ grpc gpr protobuf)
 else()
   set(grpc_archives)
-  foreach(name IN ITEMS grpc++ grpc gpr address_sorting upb protobuf re2 cares)
+  foreach(name IN ITEMS grpc++ grpc gpr address_sorting upb protobuf re2 cares z)
     find_library(GRPC_${name}_FILE NAMES lib${name}.a REQUIRED)
     list(APPEND grpc_archives ${GRPC_${name}_FILE})
   endforeach()
@@ -21,7 +21,7 @@ else()
   list(JOIN absl_archives "," absl_archives)
   target_link_libraries(divvy_grpc INTERFACE
     "-Wl,--start-group,${grpc_archives},${absl_archives},${divvy_tls_FILE},${divvy_crypto_FILE},--end-group"
-    z Threads::Threads ${CMAKE_DL_LIBS} rt)
+    Threads::Threads ${CMAKE_DL_LIBS} rt)
 endif()
 
 find_program(PROTOC protoc REQUIRED)
