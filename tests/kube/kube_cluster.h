@@ -17,9 +17,9 @@ namespace divvy::testing {
 struct PodOptions {
   std::string image = "localhost/busybox:1";
   std::vector<std::string> command = {"sleep", "infinity"};
-  std::string node;                                              // Empty: the scheduler's choice
-  std::vector<std::pair<std::string, std::string>> annotations;  // "divvy.dev/gpu", "0.3"
-  std::vector<std::pair<std::string, std::string>> labels;
+  std::string node = {};  // Empty: the scheduler's choice
+  std::vector<std::pair<std::string, std::string>> annotations = {};  // "divvy.dev/gpu", "0.3"
+  std::vector<std::pair<std::string, std::string>> labels = {};
   std::string restart_policy = "Never";
 };
 
