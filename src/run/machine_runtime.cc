@@ -166,10 +166,12 @@ Status MachineRuntime::start_shepherd(const MemberFolder& folder) {
 
 Status MachineRuntime::start(const MemberStart& member) {
   {
-    const std::lock_guard guard(mutex_);
+    std::unique_lock guard(mutex_);
     if (!starting_.insert(member.key).second) {
       return err(ErrorCode::kAlreadyExists, "{} is being started", to_string(member.key));
     }
+    // Whoever ends what was lost of an earlier start must not find the folder of this one.
+    lost_changed_.wait(guard, [&] { return !ending_.contains(member.key); });
   }
   const auto attempt = [&]() -> Status {
     DIVVY_TRY(folder, MemberFolder::create(options_.members, member.key));
@@ -265,13 +267,19 @@ void MachineRuntime::reap() {
     if (next == lost_.end()) next = lost_.begin();
     last = *next;
     lost_.erase(next);
+    lost_changed_.wait(lock, [&] { return !ending_.contains(last); });
+    // It was lost before; the folder that is there now is waiting for its shepherd.
+    if (starting_.contains(last)) continue;
+    ending_.insert(last);
     lock.unlock();
     const auto folder = MemberFolder::open(options_.members, last);
     // Its end is told by changes(), which also asks again for one that lives.
-    if (folder && report(*folder).phase != MemberPhase::kLiving) {
+    if (folder && end_if_lost(*folder).phase != MemberPhase::kLiving) {
       look_again_in(std::chrono::milliseconds(0));
     }
     lock.lock();
+    ending_.erase(last);
+    lost_changed_.notify_all();
   }
 }
 

@@ -79,7 +79,7 @@ class MachineRuntime final : public Runtime {
   std::mutex mutex_;  // of what follows; not held while something is waited for
   std::condition_variable lost_changed_;
   std::set<MemberKey> lost_;    // for the reaper, a thread that ends what lost shepherds left
-  std::set<MemberKey> ending_;  // of which report() is looking just now
+  std::set<MemberKey> ending_;  // of which report() or the reaper is looking just now
   bool stopping_ = false;
   std::set<MemberKey> starting_;
   std::map<MemberKey, UniqueFd>
