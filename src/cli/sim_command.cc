@@ -49,8 +49,7 @@ void add_pack(CLI::App& sim, SimPackOptions& options) {
   pack->add_option("--levels", options.levels,
                    "Rows of the table: all, or some like 50,80,90-130 (default all)")
       ->type_name("LEVELS");
-  pack->add_option("--plot", options.plot, "Draw the curves into this .svg")
-      ->type_name("FILE");
+  pack->add_option("--plot", options.plot, "Draw the curves into this .svg")->type_name("FILE");
   pack->add_option(
           "--seed", options.seed,
           fmt::format("Draws the order of the nodes of the first sequence, the next number "

@@ -285,8 +285,8 @@ TEST(FakeApi, FailsOnDemand) {
     return Error{ErrorCode::kPermissionDenied, "not you"};
   });
   EXPECT_EQ(code_of(api.remove(kPods + "/x", {})), ErrorCode::kPermissionDenied);
-  EXPECT_THAT(api.requests(),
-              ::testing::ElementsAre("GET " + kPods + "/x", "POST " + kPods, "GET " + kPods + "/x"));
+  EXPECT_THAT(api.requests(), ::testing::ElementsAre("GET " + kPods + "/x", "POST " + kPods,
+                                                     "GET " + kPods + "/x"));
 }
 
 }  // namespace

@@ -30,8 +30,8 @@ Status check_key_mode(const std::filesystem::path& key) {
   struct stat status{};
   if (::stat(key.c_str(), &status) != 0 || (status.st_mode & 077U) == 0) return {};
   // Root's, and our own group may read it: so a pod that is not root gets its secrets.
-  const bool given_to_us = status.st_uid == 0 && ::geteuid() != 0 &&
-                           status.st_gid == ::getegid() && (status.st_mode & 037U) == 0;
+  const bool given_to_us = status.st_uid == 0 && ::geteuid() != 0 && status.st_gid == ::getegid() &&
+                           (status.st_mode & 037U) == 0;
   if (given_to_us) return {};
   return err(ErrorCode::kPermissionDenied,
              "{} is a private key that others may read; chmod 600 it, and take a new one if "
