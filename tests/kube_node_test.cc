@@ -210,22 +210,6 @@ TEST_F(KubeNode, TellsTheControllerOfItsGpusAndOfWhatItHolds) {
   EXPECT_TRUE(eventually([this] { return held() == 0; }));
 }
 
-TEST_F(KubeNode, MetricsOfASliceNameItsPod) {
-  const std::string uid = put_claim("c", gpus()[0], 300, Bytes(4 * kGib));
-  EXPECT_EQ(prepare("c", uid).error(), "");
-  const std::string log = node_.errors();
-  const std::size_t at = log.find("address=127.0.0.1:");
-  ASSERT_NE(at, std::string::npos) << log;
-  const auto port = static_cast<std::uint16_t>(std::stoi(log.substr(at + 18)));
-  const auto answer = net::http_request(
-      net::TcpAddress{"127.0.0.1", port},
-      {.method = "GET", .path = "/metrics", .query = {}, .body = {}}, std::chrono::seconds(60));
-  ASSERT_TRUE(answer.has_value()) << answer.error().message;
-  EXPECT_NE(answer->body.find("namespace=\"team-a\",pod=\"pod-c\",container=\"main\""),
-            std::string::npos)
-      << answer->body;
-}
-
 TEST_F(KubeNode, AClaimIsATenantThatSurvivesTheAgent) {
   const std::string uid = put_claim("c", gpus()[1], 300, Bytes(4 * kGib));
   const auto answer = prepare("c", uid);
@@ -317,12 +301,8 @@ TEST_F(KubeNode, AContainerOfTheClaimRunsInItsSlice) {
   const std::string uid = put_claim("c", gpu, 300, Bytes(4 * kGib));
   const auto answer = prepare("c", uid);
   ASSERT_EQ(answer.error(), "");
-  std::string line = podman_line(folder());
-  for (const std::string& word : container_run_options()) {
-    if (line.find(" run") == std::string::npos) line += " run --rm";
-    line += fmt::format(" '{}'", word);
-  }
-  if (line.find(" run") == std::string::npos) line += " run --rm";
+  std::string line = podman_line(folder()) + " run --rm";
+  for (const std::string& word : container_run_options()) line += fmt::format(" '{}'", word);
   line += fmt::format(" --device '{}' --rootfs '{}' gpuload info",
                       answer.devices(0).cdi_device_ids(0), (folder() / "image").string());
   const Outcome inside = start({"/usr/bin/unshare", "-m", "/bin/sh", "-c", line}, "pod").finish();
