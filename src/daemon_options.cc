@@ -194,6 +194,24 @@ void describe_kubernetes(CLI::App& app, Typed& typed) {
   app.add_option("--webhook-key", typed.kube.webhook_key, "The key of the certificate")
       ->type_name("FILE")
       ->group(group);
+  app.add_option("--nvidia-gpus", typed.kube.nvidia_gpus,
+                 "What nvidia.com/gpu means where a namespace does not say: whole GPUs, replicas "
+                 "or leave (somebody else's)")
+      ->type_name("MEANING")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--replicas-per-gpu", typed.kube.replicas_per_gpu,
+                 "What nvidia.com/gpu.shared, and with replicas nvidia.com/gpu, is a part of")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000).description(""))
+      ->group(group);
+  app.add_option("--left-alone", typed.kube.left_alone,
+                 "Dialects whose pods belong to somebody else (hami,kai)")
+      ->type_name("NAMES")
+      ->group(group);
+  app.add_flag("--keep-on-failed-gpus", typed.kube.keep_on_failed_gpus,
+               "Leave pods where they are when their GPU fails, instead of evicting them")
+      ->group(group);
 }
 
 }  // namespace

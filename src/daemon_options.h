@@ -34,6 +34,10 @@ struct KubeOptions {
   std::string webhook_address = {};  // empty: no webhook
   std::filesystem::path webhook_certificate = {};
   std::filesystem::path webhook_key = {};
+  std::string nvidia_gpus = "whole";  // what `nvidia.com/gpu` means where a namespace does not say
+  std::uint32_t replicas_per_gpu = 0;
+  std::string left_alone = {};  // dialects that belong to somebody else
+  bool keep_on_failed_gpus = false;
 };
 
 struct DaemonOptions {

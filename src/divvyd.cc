@@ -143,8 +143,11 @@ int run_daemon(DaemonOptions options) {
     background.tell(err(error), status);
     return status;
   };
-  if (const Status made = sys::make_folders(folders.run, folders.state); !made) {
-    return fail(made.error());
+  // The controller of a cluster keeps nothing on a disk; as a pod it has none.
+  const bool keeps_nothing = options.engine == Engine::kKubernetes && !options.background;
+  if (!keeps_nothing) {
+    const Status made = sys::make_folders(folders.run, folders.state);
+    if (!made) return fail(made.error());
   }
   if (options.background) {
     auto entered = sys::Background::enter(folders.state / "divvyd.log");
@@ -154,10 +157,12 @@ int run_daemon(DaemonOptions options) {
   if (options.engine == Engine::kKubernetesNode) await_turn(options.settings.now());
   // The control side has the run folder's lock, the machine's side that of the ledger.
   Result<UniqueFd> lock = UniqueFd();
-  if (options.part != DaemonPart::kAgent) lock = sys::lock_run_folder(folders.run);
+  if (!keeps_nothing && options.part != DaemonPart::kAgent) lock = sys::lock_run_folder(folders.run);
   if (!lock) return fail(lock.error());
   Result<UniqueFd> ledger_lock = UniqueFd();
-  if (options.part != DaemonPart::kControl) ledger_lock = sys::lock_state_folder(folders.state);
+  if (!keeps_nothing && options.part != DaemonPart::kControl) {
+    ledger_lock = sys::lock_state_folder(folders.state);
+  }
   if (!ledger_lock) return fail(ledger_lock.error());
 
   if (!options.restore.empty()) {

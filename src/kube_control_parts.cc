@@ -10,6 +10,7 @@
 #include "daemon_settings.h"
 #include "kube/credentials.h"
 #include "kube/json_view.h"
+#include "kube/namespace_policy.h"
 
 namespace divvy {
 namespace {
@@ -38,6 +39,19 @@ std::string identity() {
   return fmt::format("{}_{:016x}", name, random_number());
 }
 
+Result<kube::DialectPolicy> dialects_of(const KubeOptions& options) {
+  kube::DialectPolicy policy;
+  DIVVY_TRY(meaning, kube::parse_nvidia_gpus(options.nvidia_gpus));
+  DIVVY_TRY(left_alone, kube::parse_dialects(options.left_alone));
+  if (meaning == kube::NvidiaGpus::kReplicas && options.replicas_per_gpu == 0) {
+    return err(ErrorCode::kInvalidArgument, "--nvidia-gpus replicas needs --replicas-per-gpu N");
+  }
+  policy.nvidia_gpus = meaning;
+  policy.replicas_per_gpu = options.replicas_per_gpu;
+  policy.left_alone = std::move(left_alone);
+  return policy;
+}
+
 jobs::Settings queue_settings_of(const config::DaemonConfig& config) {
   return control_settings_of(config).queue;
 }
@@ -61,15 +75,23 @@ Result<std::unique_ptr<ClusterSide>> ClusterSide::create(const KubeOptions& opti
   made->reading_ = std::move(reader);
   made->writing_ = std::move(writer);
   DIVVY_RETURN_IF_ERROR(made->trust_ourselves(options.space));
+  DIVVY_TRY(dialects, dialects_of(options));
+  made->policy_->dialects = std::move(dialects);
 
   kube::Controller::Options controller;
   controller.queue.settings = queue_settings_of(config);
   controller.queue.seed = random_number();
+  controller.queue.evict_from_failed_gpus = !options.keep_on_failed_gpus;
   controller.lease = {.space = options.space, .name = "divvy-controller", .identity = identity()};
   controller.queue.instance = controller.lease.identity;
   DIVVY_TRY(running, kube::Controller::create(*made->reading_, *made->writing_, clock,
                                               std::move(controller)));
   made->controller_ = std::move(running);
+  made->policy_->namespaces = [side = made.get()](std::string_view name) {
+    const kube::ObjectPtr space = side->controller_->find_namespace(name);
+    const kube::DialectPolicy& usual = side->policy_->dialects;
+    return space ? kube::namespace_policy(*space, usual) : Result<kube::DialectPolicy>(usual);
+  };
   made->routes_ = std::make_unique<kube::ControllerRoutes>(*made->controller_, *made->writing_);
   made->webhook_ =
       std::make_unique<kube::WebhookRoutes>([side = made.get()] { return side->policy_; });

@@ -8,6 +8,8 @@ std::string_view to_string(ActionKind kind) {
   switch (kind) {
     case ActionKind::kCreateClaim:
       return "create claim";
+    case ActionKind::kProtectClaim:
+      return "protect claim";
     case ActionKind::kWriteAllocation:
       return "write allocation";
     case ActionKind::kClearAllocation:
@@ -34,6 +36,7 @@ Result<boost::json::object> carry_out(ApiServer& server, const Action& action) {
     case ActionKind::kEvictPod:
     case ActionKind::kTellEvent:
       return server.create(action.path, action.body.as_object());
+    case ActionKind::kProtectClaim:
     case ActionKind::kWriteAllocation:
     case ActionKind::kClearAllocation:
       return server.replace(action.path, action.body.as_object());

@@ -16,6 +16,7 @@ namespace divvy::kube {
 
 enum class ActionKind {
   kCreateClaim,
+  kProtectClaim,  // with the finalizer that an allocated claim has to have
   kWriteAllocation,
   kClearAllocation,
   kReadClaim,

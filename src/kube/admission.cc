@@ -18,9 +18,15 @@ namespace {
 
 namespace json = boost::json;
 
-const DialectPolicy& policy_of(const AdmissionPolicy& policy, std::string_view name_space) {
-  const auto found = policy.namespaces.find(name_space);
-  return found == policy.namespaces.end() ? policy.dialects : found->second;
+// A namespace that says something wrong is not in the way of pods that ask for nothing.
+Result<DialectPolicy> policy_for(const json::object& pod, std::string_view name_space,
+                                 const AdmissionPolicy& policy) {
+  if (!policy.namespaces) return policy.dialects;
+  auto said = policy.namespaces(name_space);
+  if (said) return said;
+  const auto asked = read_pod_request(pod, policy.dialects);
+  if (asked && !*asked) return policy.dialects;
+  return said;
 }
 
 bool contains(const std::vector<std::string>& list, std::string_view name) {
@@ -139,7 +145,9 @@ Result<std::string> review_mutation(std::string_view bytes, const AdmissionPolic
       is_mirror(review.object)) {
     return allowed(review);
   }
-  auto request = request_of(review.object, policy_of(policy, review.name_space));
+  const auto dialects = policy_for(review.object, review.name_space, policy);
+  if (!dialects) return denied(review, dialects.error().message);
+  auto request = request_of(review.object, *dialects);
   if (!request) return denied(review, request.error().message);
   if (Status checked = check_claim_references(review.object, request->has_value()); !checked) {
     return denied(review, checked.error().message);

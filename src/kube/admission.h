@@ -17,12 +17,11 @@
 
 namespace divvy::kube {
 
-// Of the names of claims that Divvy makes.
-inline constexpr std::string_view kClaimPrefix = "divvy-";
-
 struct AdmissionPolicy {
-  DialectPolicy dialects = {};  // of namespaces that are not in the next
-  std::map<std::string, DialectPolicy, std::less<>> namespaces = {};
+  DialectPolicy dialects = {};
+  // What a namespace says itself, which comes before the above; an error refuses its pods that ask
+  // for GPUs. Called from many threads; empty: nobody knows of namespaces.
+  std::function<Result<DialectPolicy>(std::string_view)> namespaces = {};
   std::vector<std::string> exempt_namespaces = {"kube-system"};
   // Who makes claims and removes gates ("system:serviceaccount:divvy-system:divvy-controller").
   // Empty: nobody is hindered.

@@ -191,9 +191,22 @@ TEST(Admission, LeavesEverythingElseAlone) {
       mutate(pod_of({{"nvidia.com/gpu", "1"}}, {{"kubernetes.io/config.mirror", "x"}})).patch,
       IsEmpty());
   AdmissionPolicy policy;
-  policy.namespaces["team-a"] = {.nvidia_gpus = NvidiaGpus::kLeave};
+  policy.namespaces = [](std::string_view name) -> Result<DialectPolicy> {
+    return DialectPolicy{.nvidia_gpus = name == "team-a" ? NvidiaGpus::kLeave : NvidiaGpus::kWhole};
+  };
   EXPECT_THAT(mutate(asks, {}, policy).patch, IsEmpty());
   EXPECT_FALSE(mutate(asks, {.name_space = "team-b"}, policy).patch.empty());
+}
+
+TEST(Admission, ANamespaceThatSaysSomethingWrongHindersOnlyPodsThatAsk) {
+  AdmissionPolicy policy;
+  policy.namespaces = [](std::string_view) -> Result<DialectPolicy> {
+    return err(ErrorCode::kInvalidArgument, "namespace team-a: no");
+  };
+  const Answer answer = mutate(pod_of({{"nvidia.com/gpu", "1"}}), {}, policy);
+  EXPECT_FALSE(answer.allowed);
+  EXPECT_EQ(answer.message, "namespace team-a: no");
+  EXPECT_TRUE(mutate(pod({}), {}, policy).allowed);
 }
 
 TEST(Admission, RefusesWithTheFieldAndTheRemedy) {

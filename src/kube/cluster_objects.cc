@@ -46,6 +46,22 @@ Result<PodRequest> read_request(const json::object& pod) {
              kQueueGate, kRequestAnnotation);
 }
 
+// The names of the claims that a pod refers to; one that is made from a template stands in its
+// status as soon as it is there.
+std::vector<std::string> claims_of(const json::object& pod) {
+  std::vector<std::string> names;
+  const auto add = [&names](const json::array& list) {
+    for (const json::value& one : list) {
+      if (!one.is_object()) continue;
+      const std::string_view name = text_at(one.get_object(), {"resourceClaimName"});
+      if (!name.empty()) names.emplace_back(name);
+    }
+  };
+  add(array_at(pod, {"spec", "resourceClaims"}));
+  add(array_at(pod, {"status", "resourceClaimStatuses"}));
+  return names;
+}
+
 }  // namespace
 
 Result<ObjectFacts> read_object(const json::object& object) {
@@ -80,9 +96,12 @@ Result<std::optional<PodFacts>> read_pod(const json::object& pod) {
   const std::string_view annotation = text_at(pod, {"metadata", "annotations", kRequestAnnotation});
   const json::array& gates = array_at(pod, {"spec", "schedulingGates"});
   const auto gate = find_named(gates, "name", kQueueGate);
-  if (annotation.empty() && !gate) return std::optional<PodFacts>();
+  const bool asks = !annotation.empty() || gate;
+  std::vector<std::string> refers_to = asks ? std::vector<std::string>() : claims_of(pod);
+  if (!asks && refers_to.empty()) return std::optional<PodFacts>();
   DIVVY_TRY(object, read_object(pod));
   PodFacts facts{.object = std::move(object), .request = read_request(pod)};
+  facts.refers_to = std::move(refers_to);
   facts.deleting = !text_at(pod, {"metadata", "deletionTimestamp"}).empty();
   const std::string_view phase = text_at(pod, {"status", "phase"});
   facts.ended = phase == "Succeeded" || phase == "Failed";
@@ -129,6 +148,12 @@ Result<std::optional<ClaimFacts>> read_claim(const json::object& claim) {
     const json::object& owner = one.get_object();
     if (true_at(owner, {"controller"}) && text_at(owner, {"kind"}) == "Pod") {
       facts.owner = text_at(owner, {"uid"});
+    }
+  }
+  facts.by_hand = !facts.object.name.starts_with(kClaimPrefix);
+  for (const json::value& one : array_at(claim, {"metadata", "finalizers"})) {
+    if (one.is_string() && std::string_view(one.get_string()) == kClaimFinalizer) {
+      facts.is_protected = true;
     }
   }
   facts.deleting = !text_at(claim, {"metadata", "deletionTimestamp"}).empty();

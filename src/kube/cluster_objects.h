@@ -56,6 +56,10 @@ struct PodFacts {
   std::optional<std::size_t> gate = {};  // where ours stands among its scheduling gates
   bool gated_by_others = false;
   std::string claim = {};  // the name of its resource claim of ours; empty: it has none
+  // Neither gate nor annotation: it refers to claims that somebody wrote or that are made from a
+  // template, and which may be for our device class. Their names; `claim` and `request` are not
+  // known then.
+  std::vector<std::string> refers_to = {};
   std::map<std::string, std::string> node_selector = {};
   std::vector<Toleration> tolerations = {};
   Result<PodRequest> request;
@@ -65,12 +69,14 @@ struct PodFacts {
   std::string condition_text = {};            // its reason, and after a space its message
   bool has_conditions = false;
 };
-// Nothing: no pod of ours.
+// Nothing: no pod of ours, and no claims.
 [[nodiscard]] Result<std::optional<PodFacts>> read_pod(const boost::json::object& pod);
 
 struct ClaimFacts {
   ObjectFacts object;
-  std::string owner = {};  // uid of the pod that controls it; empty: none does
+  std::string owner = {};     // uid of the pod that controls it; empty: none does
+  bool by_hand = false;       // not made by us: it says itself what it is for
+  bool is_protected = false;  // it has the finalizer of allocated claims
   bool deleting = false;
   bool reserved = false;  // kube-scheduler has committed itself: whoever it is for runs there
   bool allocated = false;

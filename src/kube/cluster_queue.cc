@@ -23,6 +23,14 @@ jobs::Settings without_idle(jobs::Settings settings) {
   return settings;
 }
 
+std::set<model::GpuUuid> lost_gpus(const GpuNodeFacts& node) {
+  std::set<model::GpuUuid> lost;
+  for (const agent::MachineGpu& gpu : node.state.gpus) {
+    if (gpu.lost) lost.insert(gpu.uuid);
+  }
+  return lost;
+}
+
 }  // namespace
 
 ClusterQueue::ClusterQueue(Options options)
@@ -74,6 +82,10 @@ Status ClusterQueue::see(ObjectKind kind, const json::object& object) {
 Status ClusterQueue::see_pod(const json::object& object) {
   DIVVY_TRY(facts, read_pod(object));
   if (!facts) return {};
+  if (!facts->refers_to.empty()) {
+    see_referring(*std::move(facts));
+    return {};
+  }
   const std::string key = facts->object.key();
   const auto known = uids_.find(key);
   if (known != uids_.end()) {
@@ -102,6 +114,8 @@ Status ClusterQueue::see_pod(const json::object& object) {
 }
 
 void ClusterQueue::pod_gone(const std::string& key, const std::string& uid) {
+  const auto referring = referring_.find(key);
+  if (referring != referring_.end() && referring->second.object.uid == uid) forget_referring(key);
   const auto known = uids_.find(key);
   if (known == uids_.end() || known->second != uid) return;
   uids_.erase(known);
@@ -117,10 +131,16 @@ Status ClusterQueue::see_claim(const json::object& object) {
   if (known != claims_.end()) {
     if (is_known(known->second.object, facts->object)) return {};
     if (known->second.object.uid != facts->object.uid) touch(known->second.owner);
+    // Who speaks for a claim that we did not make is our own word.
+    if (facts->by_hand) facts->owner = known->second.owner;
+  } else if (facts->by_hand) {
+    facts->owner.clear();
   }
   touch(facts->owner);
   holdings_changed_ = true;
+  const bool by_hand = facts->by_hand;
   claims_.insert_or_assign(key, *std::move(facts));
+  if (by_hand) find_speaker(key);
   return {};
 }
 
@@ -141,13 +161,16 @@ Status ClusterQueue::see_gpu_node(const json::object& object) {
     if (known.facts.heartbeat != facts.heartbeat) known.is_new = true;
     if (known.facts.held != facts.held || !lingering_.empty()) holdings_changed_ = true;
     if (known.facts.state != facts.state) fleet_changed_ = true;
+    const bool failures_changed = lost_gpus(known.facts) != lost_gpus(facts);
     known.facts = std::move(facts);
+    if (failures_changed) touch_placed(found->first);
     return {};
   }
   // One that was there before tells nothing about when.
   known.is_new = false;
   holdings_changed_ = true;
   fleet_changed_ = true;
+  touch_placed(found->first);
   return {};
 }
 
@@ -209,6 +232,13 @@ void ClusterQueue::gone(ObjectKind kind, const json::object& object) {
   }
 }
 
+// What they have is to be looked at again.
+void ClusterQueue::touch_placed(const std::string& node) {
+  for (const auto& [uid, work] : works_) {
+    if (work.stage == Stage::kPlaced && work.place->node == node) touch(uid);
+  }
+}
+
 // What they may have, or where they may go, is to be looked at again.
 void ClusterQueue::touch_waiting() {
   for (auto& [uid, work] : works_) {
@@ -256,10 +286,13 @@ std::vector<Action> ClusterQueue::decide(WallTime now) {
     if (!work->gone || work->stage != Stage::kIdle || work->claim_busy) continue;
     // An answer may have come after the word that the claim is gone; nobody would tell again.
     const auto claim = claims_.find(work->claim_key());
-    if (claim != claims_.end() && claim->second.owner == work->uid() && !claim->second.allocated) {
+    const std::string claim_key = work->claim_key();
+    if (claim != claims_.end() && claim->second.owner == work->uid() && !claim->second.allocated &&
+        !claim->second.by_hand) {
       claims_.erase(claim);
     }
     works_.erase(std::string(work->uid()));
+    find_speaker(claim_key);
   }
   const auto next_pass = queue_->next_pass(now);
   if (std::exchange(pass_due_, false) || (next_pass && *next_pass <= now)) {
@@ -304,9 +337,10 @@ std::map<std::string, ClusterQueue::Booking> ClusterQueue::bookings() const {
 }
 
 std::size_t ClusterQueue::entries_kept() const {
-  return works_.size() + uids_.size() + claims_.size() + jobs_.size() + holdings_.size() +
-         lingering_.size() + dirty_.size() + timers_.size() + to_tell_.size() + gated_.size() +
-         open_.size() + adopted_.size() + to_submit_.size() + in_flight_.size();
+  return works_.size() + uids_.size() + referring_.size() + referrers_.size() + claims_.size() +
+         jobs_.size() + holdings_.size() + lingering_.size() + dirty_.size() + timers_.size() +
+         to_tell_.size() + gated_.size() + open_.size() + adopted_.size() + to_submit_.size() +
+         in_flight_.size();
 }
 
 }  // namespace divvy::kube

@@ -55,6 +55,8 @@ class ClusterQueue {
     // A node that did not take a pod is not tried again for that pod for so long, and longer each
     // time.
     Duration avoid = std::chrono::seconds(60);
+    // Pods on a GPU that failed are evicted, so that whoever owns them makes new ones elsewhere.
+    bool evict_from_failed_gpus = true;
     // The condition of a pod that waits is written at most so often, and of so many in a second.
     Duration tell_again = std::chrono::seconds(30);
     std::size_t told_at_once = 8;
@@ -166,7 +168,13 @@ class ClusterQueue {
   void claim_gone(const std::string& key, const std::string& uid);
   void touch(const std::string& uid) { dirty_.insert(uid); }
   void touch_waiting();
+  void touch_placed(const std::string& node);
   void wake(const Work& work, WallTime at) { timers_.emplace(at, work.uid()); }
+
+  // cluster_queue_by_hand.cc: claims that others made, and the pods that refer to them
+  void see_referring(PodFacts facts);
+  void forget_referring(const std::string& key);
+  void find_speaker(const std::string& claim_key);
 
   // cluster_queue_settle.cc: one pod, as its documents have it
   [[nodiscard]] Work* find(const std::string& uid);
@@ -177,6 +185,9 @@ class ClusterQueue {
   void lost_allocation(Work& work, WallTime now);
   void write_place(Work& work, const ClaimFacts* claim, WallTime now);
   void clear_place(Work& work, const ClaimFacts& claim);
+  // The GPU that failed under a pod, and why; nothing: none did.
+  [[nodiscard]] std::optional<std::string> failed_gpu(const Work& work) const;
+  void evict(Work& work, const std::string& why, WallTime now);
   void release_gates(WallTime now);
   void emit(ActionKind kind, const std::string& uid, std::string path, boost::json::value body);
   void claim_done(Work& work, InFlight& flight, const Result<boost::json::object>& result,
@@ -223,6 +234,10 @@ class ClusterQueue {
   GpuNodes gpu_nodes_;
   Nodes nodes_;
   std::map<std::string, NamespaceFacts> namespaces_;
+  // Pods that refer to claims which we did not make, by namespace and name; and by claim, in the
+  // order in which they came.
+  std::unordered_map<std::string, PodFacts> referring_;
+  std::unordered_map<std::string, std::set<std::pair<WallTime, std::string>>> referrers_;
   std::set<std::string> named_queues_;        // by namespaces
   std::map<model::JobId, std::string> jobs_;  // uid of the pod
   std::map<std::string, Holding> holdings_;   // by uid of the claim and node

@@ -223,18 +223,7 @@ void ClusterQueue::carry(const std::vector<jobs::Decision>& decisions, WallTime 
       const auto uid = jobs_.find(stop->job);
       if (uid == jobs_.end()) continue;
       Work& work = *find(uid->second);
-      if (!work.lives() || std::exchange(work.evicted, true)) continue;
-      const PodFacts& pod = work.pod;
-      tell_event(work, "Warning", "DivvyEvicted", stop->text, now);
-      work.pod_busy = true;
-      emit(ActionKind::kEvictPod, work.uid(),
-           pod_path(pod.object.space, pod.object.name) + "/eviction",
-           json::object{{"apiVersion", "policy/v1"},
-                        {"kind", "Eviction"},
-                        {"metadata",
-                         json::object{{"name", pod.object.name}, {"namespace", pod.object.space}}},
-                        {"deleteOptions",
-                         json::object{{"preconditions", json::object{{"uid", work.uid()}}}}}});
+      evict(work, stop->text, now);
     }
   }
   for (const jobs::Decision& decision : decisions) {

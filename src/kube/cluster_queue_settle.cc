@@ -114,8 +114,10 @@ void ClusterQueue::settle(Work& work, WallTime now) {
     return;
   }
   if (work.stage == Stage::kPlaced) lost_allocation(work, now);
-  if (!work.lives()) {
+  const bool by_hand = !work.pod.refers_to.empty();
+  if (!work.lives() || (by_hand && claim == nullptr)) {
     end_job(work, now);
+    if (by_hand && claim != nullptr) find_speaker(work.claim_key());
     return;
   }
   switch (work.stage) {
@@ -173,8 +175,15 @@ void ClusterQueue::found_allocation(Work& work, const ClaimFacts& claim, WallTim
       }
     }
   }
-  if (!work.lives() || claim.reserved || work.bound()) return;
-  if (work.pod.gate) {
+  if (!work.lives()) return;
+  const auto failed = options_.evict_from_failed_gpus ? failed_gpu(work) : std::nullopt;
+  if (claim.reserved || work.bound()) {
+    if (failed && !work.pod_busy && now >= work.pod_again_at) evict(work, *failed, now);
+    return;
+  }
+  if (failed) {
+    clear_place(work, claim);
+  } else if (work.pod.gate) {
     gated_.insert(work.uid());
   } else if (work.pod.unschedulable) {
     // The condition may be older than the allocation: a pod with a gate has it, too.
@@ -215,7 +224,7 @@ void ClusterQueue::lost_allocation(Work& work, WallTime now) {
 void ClusterQueue::write_place(Work& work, const ClaimFacts* claim, WallTime now) {
   const PodFacts& pod = work.pod;
   if (claim == nullptr) {
-    if (claims_.contains(work.claim_key())) {
+    if (claims_.contains(work.claim_key()) || !pod.refers_to.empty()) {
       refuse_start(work, fmt::format("the resource claim {} is not this pod's", pod.claim), now);
       return;
     }
@@ -233,6 +242,16 @@ void ClusterQueue::write_place(Work& work, const ClaimFacts* claim, WallTime now
     return;
   }
   json::object document = claim->document;
+  if (!claim->is_protected) {
+    json::object& metadata = document["metadata"].as_object();
+    json::array finalizers = array_at(document, {"metadata", "finalizers"});
+    finalizers.emplace_back(kClaimFinalizer);
+    metadata["finalizers"] = std::move(finalizers);
+    work.claim_busy = true;
+    emit(ActionKind::kProtectClaim, work.uid(), claim_path(pod.object.space, pod.claim),
+         std::move(document));
+    return;
+  }
   json::object status = status_of(document);
   status["allocation"] = write_allocation(*work.place);
   document["status"] = std::move(status);
@@ -250,6 +269,36 @@ void ClusterQueue::clear_place(Work& work, const ClaimFacts& claim) {
   work.claim_busy = true;
   emit(ActionKind::kClearAllocation, work.uid(),
        claim_path(work.pod.object.space, work.pod.claim) + "/status", std::move(document));
+}
+
+std::optional<std::string> ClusterQueue::failed_gpu(const Work& work) const {
+  const auto node = gpu_nodes_.find(work.place->node);
+  if (node == gpu_nodes_.end()) return std::nullopt;
+  for (const agent::MachineGpu& gpu : node->second.facts.state.gpus) {
+    if (!gpu.lost) continue;
+    const bool used = std::ranges::any_of(work.place->slices, [&gpu](const AllocatedSlice& one) {
+      return one.slice.gpu() == gpu.uuid;
+    });
+    if (!used) continue;
+    return fmt::format("gpu{} of {} failed{}{}", gpu.index, work.place->node,
+                       gpu.resting.empty() ? "" : ": ", gpu.resting);
+  }
+  return std::nullopt;
+}
+
+// As far as its disruption budget allows; where it does not, the answer says so and it is asked
+// again later.
+void ClusterQueue::evict(Work& work, const std::string& why, WallTime now) {
+  if (!work.lives() || std::exchange(work.evicted, true)) return;
+  const PodFacts& pod = work.pod;
+  tell_event(work, "Warning", "DivvyEvicted", why, now);
+  work.pod_busy = true;
+  emit(ActionKind::kEvictPod, work.uid(), pod_path(pod.object.space, pod.object.name) + "/eviction",
+       json::object{
+           {"apiVersion", "policy/v1"},
+           {"kind", "Eviction"},
+           {"metadata", json::object{{"name", pod.object.name}, {"namespace", pod.object.space}}},
+           {"deleteOptions", json::object{{"preconditions", json::object{{"uid", work.uid()}}}}}});
 }
 
 void ClusterQueue::emit(ActionKind kind, const std::string& uid, std::string path,
@@ -296,6 +345,7 @@ void ClusterQueue::done(std::uint64_t number, const Result<json::object>& result
   touch(flight.uid);
   switch (flight.kind) {
     case ActionKind::kCreateClaim:
+    case ActionKind::kProtectClaim:
     case ActionKind::kWriteAllocation:
     case ActionKind::kClearAllocation:
     case ActionKind::kReadClaim:

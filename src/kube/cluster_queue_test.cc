@@ -516,6 +516,148 @@ TEST_F(ClusterQueueTest, APodWhoseTimeIsUpIsEvicted) {
   EXPECT_EQ(controller_.queue().bookings().size(), 0U);
 }
 
+TEST_F(ClusterQueueTest, APodOnAGpuThatFailsIsEvictedAndTheNextOneGoesElsewhere) {
+  run("train", "1");
+  const std::string failed = node_of("train");
+  cluster_.fail_gpu(failed, 0);
+  cluster_.report_nodes();
+  controller_.work();
+  EXPECT_THAT(controller_.done, ::testing::Contains(ActionKind::kEvictPod));
+  EXPECT_THAT(events(), ::testing::Contains("DivvyEvicted train"));
+  cluster_.settle();
+  wait(10s);
+  controller_.work();
+  ASSERT_FALSE(cluster_.pod("train"));
+  run("again", "1");
+  EXPECT_NE(node_of("again"), failed);
+}
+
+TEST_F(ClusterQueueTest, AnEvictionThatADisruptionBudgetRefusesIsAskedForAgain) {
+  run("train", "1");
+  cluster_.fail_gpu(node_of("train"), 0);
+  cluster_.report_nodes();
+  controller_.hear_all();
+  controller_.decide();
+  while (controller_.actions() > 0) {
+    const bool evicts = controller_.queued().front().kind == ActionKind::kEvictPod;
+    controller_.act(0, evicts ? Fault::kNotDone : Fault::kNone);
+  }
+  ASSERT_EQ(cluster_.phase("train"), "Running");
+  wait(60s);
+  controller_.work();
+  cluster_.settle();
+  EXPECT_FALSE(cluster_.pod("train"));
+}
+
+TEST_F(ClusterQueueTest, APlaceOnAGpuThatFailsBeforeAnybodyTookItIsGivenUp) {
+  cluster_.create_pod({.name = "train", .gpu = "1"});
+  controller_.work();
+  const std::string failed = node_of("train");
+  ASSERT_FALSE(failed.empty());
+  cluster_.fail_gpu(failed, 0);
+  cluster_.report_nodes();
+  controller_.work();
+  EXPECT_FALSE(node_of("train").empty());
+  EXPECT_NE(node_of("train"), failed);
+}
+
+TEST_F(ClusterQueueTest, PodsStayOnAFailedGpuWhereThePolicySaysSo) {
+  TestController patient(cluster_, 2, {.evict_from_failed_gpus = false});
+  cluster_.create_pod({.name = "train", .gpu = "1"});
+  patient.work();
+  cluster_.settle();
+  cluster_.fail_gpu(node_of("train"), 0);
+  cluster_.report_nodes();
+  patient.work();
+  cluster_.settle();
+  EXPECT_EQ(cluster_.phase("train"), "Running");
+}
+
+TEST_F(ClusterQueueTest, AClaimWrittenByHandIsAllocatedWhenAPodRefersToIt) {
+  cluster_.create_claim("mine", "0.3");
+  controller_.work();
+  EXPECT_TRUE(controller_.done.empty());
+  cluster_.create_pod({.name = "train", .claim = "mine"});
+  controller_.work();
+  const auto allocation = read_allocation(*cluster_.claim("train"));
+  ASSERT_TRUE(allocation && *allocation);
+  ASSERT_EQ((*allocation)->slices.size(), 1U);
+  EXPECT_EQ((*allocation)->slices[0].request, "gpu");
+  EXPECT_EQ((*allocation)->slices[0].slice.share(), Share(300));
+  EXPECT_EQ(array_at(*cluster_.claim("train"), {"metadata", "finalizers"}).size(), 1U);
+  cluster_.settle();
+  EXPECT_EQ(cluster_.phase("train"), "Running");
+  EXPECT_THAT(events(), ::testing::Contains("DivvyPlaced train"));
+}
+
+TEST_F(ClusterQueueTest, APodMayComeBeforeTheClaimThatItRefersTo) {
+  cluster_.create_pod({.name = "train", .claim = "mine"});
+  controller_.work();
+  cluster_.create_claim("mine", "1");
+  controller_.work();
+  cluster_.settle();
+  EXPECT_EQ(cluster_.phase("train"), "Running");
+}
+
+TEST_F(ClusterQueueTest, AClaimWrittenByHandWaitsItsTurnAndSaysWhy) {
+  run("first", "1");
+  run("second", "1");
+  cluster_.create_claim("mine", "0.5");
+  cluster_.create_pod({.name = "third", .claim = "mine"});
+  controller_.work();
+  EXPECT_EQ(node_of("third"), "");
+  EXPECT_THAT(condition("third"), HasSubstr("False Full: "));
+  cluster_.finish_pod("first");
+  cluster_.settle();
+  controller_.work();
+  cluster_.settle();
+  EXPECT_EQ(cluster_.phase("third"), "Running");
+}
+
+TEST_F(ClusterQueueTest, AClaimWrittenByHandIsFreeWhenItsPodHasEndedAndTheNextPodGetsItAgain) {
+  cluster_.create_claim("mine", "1");
+  cluster_.create_pod({.name = "first", .claim = "mine"});
+  controller_.work();
+  cluster_.settle();
+  ASSERT_EQ(cluster_.phase("first"), "Running");
+  cluster_.finish_pod("first");
+  cluster_.settle();
+  wait(10s);
+  controller_.work();
+  EXPECT_EQ(controller_.queue().bookings().size(), 0U);
+  cluster_.create_pod({.name = "second", .claim = "mine"});
+  controller_.work();
+  cluster_.settle();
+  EXPECT_EQ(cluster_.phase("second"), "Running");
+  EXPECT_EQ(controller_.queue().bookings().size(), 1U);
+}
+
+TEST_F(ClusterQueueTest, AClaimThatCannotBeMeantIsToldAtThePodThatRefersToIt) {
+  cluster_.create_claim("mine", "lots");
+  cluster_.create_pod({.name = "train", .claim = "mine"});
+  controller_.work();
+  EXPECT_THAT(condition("train"), HasSubstr("spec.devices.config[0].opaque.parameters.gpu: "));
+}
+
+TEST_F(ClusterQueueTest, NothingIsKeptOfPodsThatReferredToClaims) {
+  const std::size_t before = controller_.queue().entries_kept();
+  cluster_.create_claim("mine", "1");
+  for (const char* const name : {"a", "b"}) cluster_.create_pod({.name = name, .claim = "mine"});
+  controller_.work();
+  cluster_.settle();
+  controller_.work();
+  for (const char* const name : {"a", "b"}) cluster_.delete_pod(name);
+  cluster_.settle();
+  wait(60s);
+  controller_.work();
+  static_cast<void>(cluster_.api().remove(claim_path("team-a", "mine"), {}));
+  cluster_.settle();
+  controller_.work();
+  wait(3600s);
+  controller_.work();
+  EXPECT_EQ(controller_.queue().entries_kept(), before);
+}
+
 TEST_F(ClusterQueueTest, NothingIsKeptOfPodsThatAreGone) {
   const std::size_t before = controller_.queue().entries_kept();
   for (int i = 0; i < 5; ++i) {

@@ -53,6 +53,19 @@ bool is_allocated(const json::object& claim) {
   return !object_at(claim, {"status", "allocation"}).empty();
 }
 
+// Pods of these tests refer to one.
+std::string claim_name(const json::object& pod) {
+  const json::array& claims = array_at(pod, {"spec", "resourceClaims"});
+  return claims.empty() ? "" : text(claims.at(0).as_object(), {"resourceClaimName"});
+}
+
+// A claim with an owner is for that pod alone.
+bool may_use(const json::object& pod, const json::object& claim) {
+  const json::array& owners = array_at(claim, {"metadata", "ownerReferences"});
+  return owners.empty() ||
+         text(owners.at(0).as_object(), {"uid"}) == text(pod, {"metadata", "uid"});
+}
+
 }  // namespace
 
 // --- The API server ---
@@ -141,7 +154,39 @@ void SimulatedCluster::remove_node(const std::string& name) {
   static_cast<void>(api_.remove(fmt::format("{}/{}", kNodes, name), {}));
 }
 
+void SimulatedCluster::fail_gpu(const std::string& node, std::uint32_t index) {
+  agent::MachineGpu& gpu = machines_.at(node).state.gpus.at(index);
+  gpu.resting = "it fell off the bus";
+  gpu.lost = true;
+}
+
+void SimulatedCluster::create_claim(const std::string& name, const std::string& gpu,
+                                    const std::string& space) {
+  const json::object parameters{
+      {"apiVersion", kApiVersion}, {"kind", "SliceRequest"}, {"gpu", gpu}};
+  const json::object config{
+      {"opaque", json::object{{"driver", kDriver}, {"parameters", parameters}}}};
+  const json::object request{{"name", "gpu"},
+                             {"exactly", json::object{{"deviceClassName", kDeviceClass}}}};
+  const auto made = api_.create(
+      fmt::format("/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims", space),
+      {{"metadata", json::object{{"name", name}}},
+       {"spec", json::object{{"devices", json::object{{"requests", json::array{request}},
+                                                      {"config", json::array{config}}}}}}});
+  DIVVY_CHECK(made.has_value(), "{}", made.error().message);
+}
+
 void SimulatedCluster::create_pod(const TestPod& pod) {
+  if (!pod.claim.empty()) {
+    const json::object reference{{"name", "mine"}, {"resourceClaimName", pod.claim}};
+    const auto made = api_.create(
+        fmt::format("/api/v1/namespaces/{}/pods", pod.space),
+        {{"metadata", json::object{{"name", pod.name}}},
+         {"spec", json::object{{"containers", json::array{json::object{{"name", "main"}}}},
+                               {"resourceClaims", json::array{reference}}}}});
+    DIVVY_CHECK(made.has_value(), "{}", made.error().message);
+    return;
+  }
   model::Request::Parts parts;
   parts.gang_size = static_cast<std::uint32_t>(pod.containers.size());
   auto request = model::Request::parse(pod.gpu, std::nullopt, parts);
@@ -185,7 +230,8 @@ std::optional<json::object> SimulatedCluster::pod(const std::string& name,
 
 std::optional<json::object> SimulatedCluster::claim(const std::string& pod,
                                                     const std::string& space) {
-  auto found = api_.get(claim_path(space, "divvy-" + pod));
+  const auto document = this->pod(pod, space);
+  auto found = api_.get(claim_path(space, document ? claim_name(*document) : "divvy-" + pod));
   return found ? std::optional(*std::move(found)) : std::nullopt;
 }
 
@@ -230,7 +276,7 @@ void SimulatedCluster::schedule() {
     if (!claim || !is_allocated(*claim)) continue;
     const std::string node = allocation_of(*claim).node;
     json::object status = object_at(*claim, {"status"});
-    const std::string path = claim_path(space, "divvy-" + name);
+    const std::string path = claim_path(space, claim_name(pod));
     if (!fits(node)) {
       const bool elsewhere = std::ranges::any_of(
           node_names_, [&](const std::string& other) { return other != node && fits(other); });
@@ -250,8 +296,10 @@ void SimulatedCluster::schedule() {
       }
       continue;
     }
-    status["reservedFor"] = json::array{json::object{
-        {"resource", "pods"}, {"name", name}, {"uid", text(pod, {"metadata", "uid"})}}};
+    json::array reserved = array_at(*claim, {"status", "reservedFor"});
+    reserved.push_back(json::object{
+        {"resource", "pods"}, {"name", name}, {"uid", text(pod, {"metadata", "uid"})}});
+    status["reservedFor"] = std::move(reserved);
     put_status(*claim, path, std::move(status));
     const auto bound = api_.create(pod_path(space, name) + "/binding",
                                    {{"target", json::object{{"kind", "Node"}, {"name", node}}}});
@@ -266,23 +314,29 @@ void SimulatedCluster::manage() {
   for (const json::object& claim : api_.list(kClaims)) {
     const std::string space = text(claim, {"metadata", "namespace"});
     const std::string path = claim_path(space, text(claim, {"metadata", "name"}));
-    const std::string owner =
-        text(array_at(claim, {"metadata", "ownerReferences"}).at(0).as_object(), {"uid"});
     bool used = false;
     std::string bound_pod;
+    std::string bound_uid;
     for (const json::object& pod : api_.list(kPods)) {
-      if (text(pod, {"metadata", "uid"}) != owner) continue;
+      if (text(pod, {"metadata", "namespace"}) != space ||
+          claim_name(pod) != text(claim, {"metadata", "name"}) || !may_use(pod, claim)) {
+        continue;
+      }
       const std::string phase = text(pod, {"status", "phase"});
-      used = phase != "Succeeded" && phase != "Failed";
-      if (!text_at(pod, {"spec", "nodeName"}).empty()) bound_pod = text(pod, {"metadata", "name"});
+      const bool over = phase == "Succeeded" || phase == "Failed";
+      used = used || !over;
+      if (!over && !text_at(pod, {"spec", "nodeName"}).empty()) {
+        bound_pod = text(pod, {"metadata", "name"});
+        bound_uid = text(pod, {"metadata", "uid"});
+      }
     }
     const bool reserved = !array_at(claim, {"status", "reservedFor"}).empty();
     if (used) {
       // Bound by somebody else than kube-scheduler.
       if (is_allocated(claim) && !reserved && !bound_pod.empty()) {
         json::object status = object_at(claim, {"status"});
-        status["reservedFor"] =
-            json::array{json::object{{"resource", "pods"}, {"name", bound_pod}, {"uid", owner}}};
+        status["reservedFor"] = json::array{
+            json::object{{"resource", "pods"}, {"name", bound_pod}, {"uid", bound_uid}}};
         put_status(claim, path, std::move(status));
       }
       continue;

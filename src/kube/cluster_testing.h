@@ -46,7 +46,8 @@ struct TestPod {
   std::string gpu = "0.5";
   std::string space = "team-a";
   std::vector<std::string> containers = {"main"};
-  std::string node = {};          // made with spec.nodeName
+  std::string node = {};   // made with spec.nodeName
+  std::string claim = {};  // refers to a claim that somebody wrote, and asks for nothing else
   boost::json::object more = {};  // of its spec
 };
 
@@ -60,6 +61,9 @@ class SimulatedCluster {
 
   // As the webhook leaves it.
   void create_pod(const TestPod& pod);
+  // As people write one.
+  void create_claim(const std::string& name, const std::string& gpu,
+                    const std::string& space = "team-a");
   void delete_pod(const std::string& name, bool force = false, const std::string& space = "team-a");
   // Its containers have ended: the node lets go, then the phase is told.
   void finish_pod(const std::string& name, const std::string& space = "team-a");
@@ -81,6 +85,8 @@ class SimulatedCluster {
   // What it says of pods that fit nowhere, and for how long.
   void set_node(const std::string& name, bool ready, bool cordoned = false);
   void remove_node(const std::string& name);
+  // Told with the next report of its node.
+  void fail_gpu(const std::string& node, std::uint32_t index);
 
   // What each GPU has, of what all claims say and of what all ledgers hold: never more than it has.
   [[nodiscard]] std::optional<std::string> overbooked_claims() const;

@@ -314,6 +314,10 @@ Result<std::optional<PodReport>> Controller::explain(const std::string& space,
   return queue_->explain(space, name, clock_.wall_now());
 }
 
+ObjectPtr Controller::find_namespace(std::string_view name) const {
+  return mirrors_.at(static_cast<std::size_t>(ObjectKind::kNamespace))->find("", std::string(name));
+}
+
 Controller::Load Controller::load() {
   Load load;
   load.written = written_;

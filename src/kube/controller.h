@@ -53,6 +53,8 @@ class Controller {
   // kUnavailable: another replica leads, or nobody does yet. Nothing: no pod of ours.
   [[nodiscard]] Result<std::optional<PodReport>> explain(const std::string& space,
                                                          const std::string& name);
+  // As its mirror has it; null where it has none (yet). Of every replica.
+  [[nodiscard]] ObjectPtr find_namespace(std::string_view name) const;
   // Of the leader; 0 elsewhere.
   struct Load {
     std::size_t pods = 0;

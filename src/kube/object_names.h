@@ -16,6 +16,8 @@ inline constexpr std::string_view kQueueLabel = "divvy.dev/queue";
 inline constexpr std::string_view kRequestAnnotation = "divvy.dev/request";
 // In a pod's spec.resourceClaims.
 inline constexpr std::string_view kPodClaim = "divvy";
+// Of the names of claims that Divvy makes.
+inline constexpr std::string_view kClaimPrefix = "divvy-";
 // In a pod's conditions: whether it has its slices, and why not.
 inline constexpr std::string_view kPlacedCondition = "divvy.dev/Placed";
 inline constexpr std::string_view kClaimFinalizer = "resource.kubernetes.io/delete-protection";

@@ -120,6 +120,12 @@ Status check_gang(const std::optional<PodGang>& gang) {
 
 }  // namespace
 
+std::vector<std::string_view> dialect_names() {
+  std::vector<std::string_view> names;
+  for (const Dialect* dialect : kDialects) names.push_back(dialect->name);
+  return names;
+}
+
 std::string_view to_string(NvidiaGpus meaning) {
   return kNvidiaNames[static_cast<std::size_t>(meaning)];
 }

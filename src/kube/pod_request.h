@@ -26,6 +26,9 @@ enum class NvidiaGpus {
 // "leave", "whole" or "replicas"
 [[nodiscard]] Result<NvidiaGpus> parse_nvidia_gpus(std::string_view text);
 
+// Of all dialects: "divvy", "hami", ...
+[[nodiscard]] std::vector<std::string_view> dialect_names();
+
 // How the pods of one namespace are read.
 struct DialectPolicy {
   NvidiaGpus nvidia_gpus = NvidiaGpus::kWhole;

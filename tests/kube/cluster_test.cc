@@ -5,14 +5,6 @@
 namespace divvy::testing {
 namespace {
 
-namespace json = boost::json;
-
-std::string text_at(const json::value& object, std::string_view pointer) {
-  boost::system::error_code wrong;
-  const json::value* found = object.find_pointer(pointer, wrong);
-  return found != nullptr && found->is_string() ? std::string(found->as_string()) : std::string();
-}
-
 TEST_F(KubeCluster, RunsAPodThatLogsAndAnswersExecAndIsDeleted) {
   ASSERT_EQ(
       create_pod("cpu", {.command = {"sh", "-c", "echo started; exec sleep infinity"}}).status, 0);

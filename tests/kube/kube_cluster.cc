@@ -26,18 +26,24 @@ json::object map_of(const std::vector<std::pair<std::string, std::string>>& pair
   return result;
 }
 
-json::object pod(const std::string& name, const PodOptions& options) {
+}  // namespace
+
+json::object pod_document(const std::string& name, const PodOptions& options) {
   json::array command;
   for (const std::string& word : options.command) command.emplace_back(word);
-  json::object spec = {
-      {"restartPolicy", options.restart_policy},
-      // A shell that is a container's first process would not notice SIGTERM.
-      {"terminationGracePeriodSeconds", 0},
-      {"containers", json::array{json::object{{"name", "main"},
-                                              {"image", options.image},
-                                              {"imagePullPolicy", "Never"},
-                                              {"command", std::move(command)}}}},
-  };
+  json::object container = options.container;
+  container["name"] = "main";
+  container["image"] = options.image;
+  container["imagePullPolicy"] = "Never";
+  container["command"] = std::move(command);
+  if (!options.limits.empty()) {
+    container["resources"] = json::object{{"limits", map_of(options.limits)}};
+  }
+  json::object spec = options.spec;
+  spec["restartPolicy"] = options.restart_policy;
+  // A shell that is a container's first process would not notice SIGTERM.
+  spec["terminationGracePeriodSeconds"] = 0;
+  spec["containers"] = json::array{std::move(container)};
   if (!options.node.empty()) {
     spec["nodeSelector"] = json::object{{"kubernetes.io/hostname", options.node}};
   }
@@ -49,7 +55,17 @@ json::object pod(const std::string& name, const PodOptions& options) {
           {"spec", std::move(spec)}};
 }
 
-}  // namespace
+std::string text_at(const json::value& object, std::string_view pointer) {
+  boost::system::error_code wrong;
+  const json::value* found = object.find_pointer(pointer, wrong);
+  return found != nullptr && found->is_string() ? std::string(found->as_string()) : std::string();
+}
+
+std::int64_t number_at(const json::value& object, std::string_view pointer) {
+  boost::system::error_code wrong;
+  const json::value* found = object.find_pointer(pointer, wrong);
+  return found != nullptr && found->is_number() ? found->to_number<std::int64_t>() : -1;
+}
 
 void KubeCluster::SetUp() {
   folder_ = KUBE_FOLDER;
@@ -122,7 +138,21 @@ Outcome KubeCluster::cluster(const std::vector<std::string>& words) {
   return run(std::move(command));
 }
 
-Outcome KubeCluster::apply(const json::object& object) {
+json::array KubeCluster::get_all(const std::string& kind, bool all_namespaces) {
+  std::vector<std::string> words = {"get", kind, "-o", "json"};
+  if (all_namespaces) words.emplace_back("--all-namespaces");
+  boost::system::error_code wrong;
+  const json::value list = json::parse(must(words), wrong);
+  EXPECT_FALSE(wrong);
+  const json::value* const items = list.find_pointer("/items", wrong);
+  return items != nullptr && items->is_array() ? items->get_array() : json::array();
+}
+
+Outcome KubeCluster::apply_all(json::array objects) {
+  return apply(json::object{{"apiVersion", "v1"}, {"kind", "List"}, {"items", std::move(objects)}});
+}
+
+Outcome KubeCluster::apply(const json::value& object) {
   const fs::path file =
       fs::temp_directory_path() / fmt::format("kube-object-{}-{}", ::getpid(), serial_++);
   std::ofstream(file) << json::serialize(object);
@@ -132,7 +162,7 @@ Outcome KubeCluster::apply(const json::object& object) {
 }
 
 Outcome KubeCluster::create_pod(const std::string& name, const PodOptions& options) {
-  return apply(pod(name, options));
+  return apply(pod_document(name, options));
 }
 
 void KubeCluster::wait_for(const std::string& object, const std::string& what) {

@@ -21,7 +21,16 @@ struct PodOptions {
   std::vector<std::pair<std::string, std::string>> annotations = {};  // "divvy.dev/gpu", "0.3"
   std::vector<std::pair<std::string, std::string>> labels = {};
   std::string restart_policy = "Never";
+  std::vector<std::pair<std::string, std::string>> limits = {};  // of the container's resources
+  boost::json::object container = {};                            // what else the container has
+  boost::json::object spec = {};                                 // what else the pod has
 };
+// As JSON, for apply().
+[[nodiscard]] boost::json::object pod_document(const std::string& name, const PodOptions& options);
+
+// At a JSON pointer ("/status/phase"); empty or -1 where there is none.
+[[nodiscard]] std::string text_at(const boost::json::value& object, std::string_view pointer);
+[[nodiscard]] std::int64_t number_at(const boost::json::value& object, std::string_view pointer);
 
 class KubeCluster : public ::testing::Test {
  protected:
@@ -33,12 +42,15 @@ class KubeCluster : public ::testing::Test {
   Outcome kubectl(const std::vector<std::string>& words);
   // As before; the test fails where the command does.
   std::string must(const std::vector<std::string>& words);
-  // An object as the API server has it now.
+  // An object as the API server has it now, or all of a kind.
   boost::json::object get(const std::string& kind, const std::string& name);
+  boost::json::array get_all(const std::string& kind, bool all_namespaces = false);
   // A program on a machine of the cluster ("node-1"): tools/kube-cluster's `stop` and `start`.
   Outcome cluster(const std::vector<std::string>& words);
 
-  Outcome apply(const boost::json::object& object);
+  // A document, or many at once.
+  Outcome apply(const boost::json::value& object);
+  Outcome apply_all(boost::json::array objects);
   Outcome create_pod(const std::string& name, const PodOptions& options = {});
   // Waits for the event itself, as `kubectl wait` does: "condition=Ready",
   // "jsonpath={.status.phase}=Succeeded", "delete".

@@ -2,68 +2,12 @@
 // what the program inside sees and gets.
 #include <fmt/format.h>
 
-#include <algorithm>
-
-#include "kube_cluster.h"
+#include "kube_slices.h"
 
 namespace divvy::testing {
 namespace {
 
 namespace json = boost::json;
-
-constexpr std::int64_t kGiB = std::int64_t{1} << 30;
-
-class KubeSlices : public KubeCluster {
- protected:
-  // The image that kube-install has loaded.
-  void SetUp() override {
-    KubeCluster::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    image_ = must({"get", "daemonset", "divvy-node", "--namespace", "divvy-system", "-o",
-                   "jsonpath={.spec.template.spec.containers[0].image}"});
-    ASSERT_FALSE(image_.empty());
-  }
-
-  [[nodiscard]] PodOptions gpuload(const std::string& share, std::vector<std::string> words) const {
-    PodOptions options{.image = image_, .command = std::move(words)};
-    if (!share.empty()) options.annotations.emplace_back("divvy.dev/gpu", share);
-    return options;
-  }
-
-  // What gpuload has written as JSON.
-  json::object report(const std::string& pod) {
-    const std::string text = must({"logs", pod});
-    boost::system::error_code wrong;
-    json::value value = json::parse(text, wrong);
-    EXPECT_FALSE(wrong) << text;
-    return value.is_object() ? value.as_object() : json::object();
-  }
-
-  // Claims that the nodes of the cluster still hold slices for, of this test's namespace.
-  std::size_t held() {
-    const std::string text =
-        must({"get", "gpunodes", "-o",
-              fmt::format("jsonpath={{.items[*].status.held[?(@.namespace==\"{}\")].claimUid}}",
-                          name_space())});
-    return text.empty() ? 0U
-                        : static_cast<std::size_t>(std::count(text.begin(), text.end(), ' ')) + 1;
-  }
-
-  std::string image_;
-};
-
-std::int64_t number_at(const json::value& object, std::string_view pointer) {
-  boost::system::error_code wrong;
-  const json::value* found = object.find_pointer(pointer, wrong);
-  EXPECT_NE(found, nullptr) << pointer << " is not in " << json::serialize(object);
-  return found != nullptr ? found->to_number<std::int64_t>() : -1;
-}
-
-std::string text_at(const json::value& object, std::string_view pointer) {
-  boost::system::error_code wrong;
-  const json::value* found = object.find_pointer(pointer, wrong);
-  return found != nullptr && found->is_string() ? std::string(found->as_string()) : std::string();
-}
 
 TEST_F(KubeSlices, APodSeesTheShareOfTheMemoryThatItAsksFor) {
   ASSERT_EQ(create_pod("slice", gpuload("0.3", {"gpuload", "info"})).status, 0);
@@ -116,6 +60,89 @@ TEST_F(KubeSlices, APodWithoutARequestSeesNoGpu) {
               get("pod", "none").at("spec").as_object().end());
 }
 
+TEST_F(KubeSlices, APodWithASliceLogsAnswersExecAndIsDeleted) {
+  PodOptions options = gpuload("0.2", {"sh", "-c", "echo started; exec sleep infinity"});
+  ASSERT_EQ(create_pod("exec", options).status, 0);
+  wait_for("pod/exec", "condition=Ready");
+  EXPECT_EQ(must({"logs", "exec"}), "started\n");
+  // A program that comes in by exec is in the slice, too.
+  boost::system::error_code wrong;
+  const json::value info = json::parse(must({"exec", "exec", "--", "gpuload", "info"}), wrong);
+  ASSERT_FALSE(wrong);
+  EXPECT_LT(number_at(info, "/memory/device_total_bytes"), 30 * kGiB);
+  delete_pod("exec");
+  expect_nothing_left();
+}
+
+TEST_F(KubeSlices, APodWithSeveralGpusHasThemAll) {
+  ASSERT_EQ(create_pod("two", gpuload("2", {"gpuload", "info"})).status, 0);
+  wait_for("pod/two", "jsonpath={.status.phase}=Succeeded");
+  EXPECT_EQ(number_at(report("two"), "/devices"), 2);
+}
+
+TEST_F(KubeSlices, ContainersOfOnePodHaveASliceEach) {
+  json::object pod = pod_document("pair", gpuload("0.2", {"gpuload", "info"}));
+  pod["metadata"].as_object()["annotations"].as_object()["divvy.dev/container"] = "main,second";
+  json::array& containers = pod["spec"].as_object()["containers"].as_array();
+  json::object second = containers[0].as_object();
+  second["name"] = "second";
+  containers.push_back(std::move(second));
+  ASSERT_EQ(apply(pod).status, 0);
+  wait_for("pod/pair", "jsonpath={.status.phase}=Succeeded");
+  for (const char* name : {"main", "second"}) {
+    boost::system::error_code wrong;
+    const json::value info = json::parse(must({"logs", "pair", "--container", name}), wrong);
+    ASSERT_FALSE(wrong) << name;
+    EXPECT_LT(number_at(info, "/memory/device_total_bytes"), 30 * kGiB) << name;
+  }
+}
+
+TEST_F(KubeSlices, SharedMemoryAsAnEmptyDirIsThereBesideTheSlice) {
+  PodOptions options = gpuload("0.1", {"sh", "-c", "df -m /dev/shm | tail -1; gpuload info >&2"});
+  options.spec["volumes"] = json::array{
+      json::object{{"name", "shm"},
+                   {"emptyDir", json::object{{"medium", "Memory"}, {"sizeLimit", "64Mi"}}}}};
+  options.container["volumeMounts"] =
+      json::array{json::object{{"name", "shm"}, {"mountPath", "/dev/shm"}}};
+  ASSERT_EQ(create_pod("shm", options).status, 0);
+  wait_for("pod/shm", "jsonpath={.status.phase}=Succeeded");
+  EXPECT_NE(must({"logs", "shm"}).find("tmpfs"), std::string::npos);
+}
+
+TEST_F(KubeSlices, TwoPodsOfOneGpuKeepTheirShares) {
+  // The GPU is simulated and so is its time, but who has it when is Divvy's.
+  for (const auto& [name, share] : {std::pair("small", "0.3"), std::pair("large", "0.7")}) {
+    PodOptions options = gpuload(
+        share, {"gpuload", "spin", "--us", "400", "--seconds", "20", "--window", "10"});
+    options.node = "node-2";
+    ASSERT_EQ(create_pod(name, options).status, 0);
+  }
+  std::map<std::string, json::object> reports;
+  for (const char* name : {"small", "large"}) {
+    wait_for(fmt::format("pod/{}", name), "jsonpath={.status.phase}=Succeeded");
+    reports[name] = report(name);
+  }
+  EXPECT_EQ(text_at(reports["small"], "/device/uuid"), text_at(reports["large"], "/device/uuid"));
+}
+
+TEST_F(KubeSlices, AJobOfPodsRunsToItsEnd) {
+  json::object pod = pod_document("unused", gpuload("0.5", {"gpuload", "--quiet", "spin", "--us",
+                                                            "400", "--seconds", "0.5"}));
+  pod.erase("apiVersion");
+  pod.erase("kind");
+  pod["metadata"].as_object().erase("name");
+  ASSERT_EQ(apply(json::object{{"apiVersion", "batch/v1"},
+                               {"kind", "Job"},
+                               {"metadata", json::object{{"name", "sweep"}}},
+                               {"spec", json::object{{"completions", 6},
+                                                     {"parallelism", 3},
+                                                     {"template", std::move(pod)}}}})
+                .status,
+            0);
+  wait_for("job/sweep", "condition=Complete");
+  EXPECT_EQ(must({"get", "job", "sweep", "-o", "jsonpath={.status.succeeded}"}), "6");
+}
+
 TEST_F(KubeSlices, ADeletedPodGivesItsSliceToTheNext) {
   // Four whole GPUs are all there are.
   for (int number = 0; number < 4; ++number) {
@@ -139,13 +166,7 @@ TEST_F(KubeSlices, NothingIsLeftOfDeletedPods) {
   wait_for("pod/short", "condition=Ready");
   EXPECT_EQ(held(), 1U);
   delete_pod("short");
-  EXPECT_TRUE(eventually([&] { return held() == 0; }));
-  EXPECT_TRUE(eventually([&] { return must({"get", "resourceclaims", "-o", "name"}).empty(); }));
-  for (const char* node : {"node-1", "node-2"}) {
-    const Outcome files =
-        cluster({"shell", node, "grep", "-ls", "divvy.dev/claim", "-r", "/run/cdi"});
-    EXPECT_EQ(files.out, "") << node;
-  }
+  expect_nothing_left();
 }
 
 TEST_F(KubeSlices, APodWorksOnWhileItsNodeAgentIsReplaced) {
@@ -154,12 +175,8 @@ TEST_F(KubeSlices, APodWorksOnWhileItsNodeAgentIsReplaced) {
   options.node = "node-1";
   ASSERT_EQ(create_pod("works", options).status, 0);
   wait_for("pod/works", "condition=Ready");
-  const auto agent = [&] {
-    return must({"get", "pods", "--namespace", "divvy-system", "--selector",
-                 "app.kubernetes.io/component=node", "--field-selector", "spec.nodeName=node-1",
-                 "-o", "jsonpath={.items[0].metadata.name}"});
-  };
-  must({"delete", "pod", agent(), "--namespace", "divvy-system", "--timeout=120s"});
+  must({"delete", "pod", divvy_pod("node", "node-1"), "--namespace", "divvy-system",
+        "--timeout=120s"});
   must({"rollout", "status", "daemonset/divvy-node", "--namespace", "divvy-system",
         "--timeout=120s"});
   // The new agent gives out slices, and knows of the old one.
