@@ -22,6 +22,8 @@ struct Part {
   bool api_answers;  // while it is away
 };
 
+std::ostream& operator<<(std::ostream& out, const Part& part) { return out << part.name; }
+
 class KubeAvailability : public KubeSlices, public ::testing::WithParamInterface<Part> {
  protected:
   void TearDown() override {

@@ -24,6 +24,8 @@ struct Asked {
   std::int64_t devices = 1;
 };
 
+std::ostream& operator<<(std::ostream& out, const Asked& asked) { return out << asked.name; }
+
 // One after the other, so that what some leave the next ones find.
 const std::vector<Asked>& all_dialects() {
   static const std::vector<Asked> kAll = {
@@ -82,7 +84,9 @@ class KubeDialects : public KubeSlices, public ::testing::WithParamInterface<Ask
     const std::int64_t meant = asked.bytes != 0 ? asked.bytes : whole * asked.share / 1000;
     // A whole GPU is shown as the driver has it.
     EXPECT_NEAR(static_cast<double>(seen), static_cast<double>(meant), 0.01 * whole) << pod;
-    if (asked.bytes != 0) EXPECT_EQ(seen, asked.bytes);
+    if (asked.bytes != 0) {
+      EXPECT_EQ(seen, asked.bytes);
+    }
   }
 
   std::int64_t memory_of_a_gpu() {

@@ -68,17 +68,23 @@ std::int64_t number_at(const json::value& object, std::string_view pointer) {
 }
 
 void KubeCluster::SetUp() {
-  folder_ = KUBE_FOLDER;
+  // One that `make kube-up` has made is as good.
+  const char* const named = ::getenv("DIVVY_KUBE_FOLDER");
+  folder_ = named != nullptr ? named : KUBE_FOLDER;
   if (!fs::exists(folder_ / "cluster.json")) {
     ASSERT_FALSE(is_ci()) << "there is no cluster in " << folder_ << ", and CI has to have one";
     GTEST_SKIP() << "there is no cluster; ctest makes one where it is root and finds Go";
   }
   const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+  // A name is a label of DNS: 63 lower-case letters, digits and dashes at most, with no dash at
+  // either end. The end of the test's name tells more than its beginning.
   std::string name = fmt::format("{}-{}", test->test_suite_name(), test->name());
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
-  // A name is a label of DNS: 63 letters at most, the last of which is no dash.
-  name.resize(std::min<std::size_t>(name.size(), 60));
+  for (char& letter : name) {
+    const auto byte = static_cast<unsigned char>(letter);
+    letter = std::isalnum(byte) != 0 ? static_cast<char>(std::tolower(byte)) : '-';
+  }
+  if (name.size() > 60) name.erase(0, name.size() - 60);
+  name.erase(0, name.find_first_not_of('-'));
   namespace_ = name;
   // Left by a run that was killed.
   kubectl({"delete", "namespace", namespace_, "--ignore-not-found", kPatience});

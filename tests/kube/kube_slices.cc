@@ -43,6 +43,15 @@ PodOptions KubeSlices::gpuload(const std::string& share, std::vector<std::string
   return options;
 }
 
+PodOptions KubeSlices::gpuload_on(const std::string& node, int percent,
+                                  std::vector<std::string> words) {
+  PodOptions options = gpuload("", std::move(words));
+  options.limits = {{"nvidia.com/gpu", "1"}, {"nvidia.com/gpucores", std::to_string(percent)}};
+  options.annotations = {
+      {"nvidia.com/use-gpuuuid", text_at(get("gpunode", node), "/status/state/gpus/0/uuid")}};
+  return options;
+}
+
 json::object KubeSlices::report(const std::string& pod) {
   const std::string text = must({"logs", pod});
   boost::system::error_code wrong;

@@ -16,6 +16,9 @@ class KubeSlices : public KubeCluster {
 
   // A pod of the image that was installed, with the annotation divvy.dev/gpu; empty: with none.
   [[nodiscard]] PodOptions gpuload(const std::string& share, std::vector<std::string> words) const;
+  // Likewise of the first GPU of a node and no other, as HAMi's users say it: in per cent.
+  [[nodiscard]] PodOptions gpuload_on(const std::string& node, int percent,
+                                      std::vector<std::string> words);
   // What gpuload has written as JSON.
   boost::json::object report(const std::string& pod);
   // Claims of this test's namespace that the nodes of the cluster hold slices for.
