@@ -2,6 +2,7 @@
 // arrive: the one that runs goes on computing, without a restart, and those that arrive start as
 // soon as the part is back.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -36,14 +37,15 @@ class KubeAvailability : public KubeSlices, public ::testing::WithParamInterface
     KubeSlices::TearDown();
   }
 
-  // Lines that the pod has written so far, from the node's own file: whoever else could be asked
-  // may be away.
+  // Lines that the pod has written so far, into a volume of its own, read from the node's disk:
+  // whoever could be asked may be away, and logs go through the container runtime.
   std::size_t lines_of(const std::string& pod) const {
-    const fs::path logs = folder() / "node-1/var/log/pods";
+    const fs::path volumes = folder() / "node-1/var/lib/kubelet/pods";
     std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(logs, ignored)) {
-      if (!entry.path().filename().string().starts_with(name_space() + "_" + pod + "_")) continue;
-      std::ifstream file(entry.path() / "main/0.log");
+    for (const auto& entry : fs::directory_iterator(volumes, ignored)) {
+      std::ifstream file(entry.path() / "volumes/kubernetes.io~empty-dir" /
+                         fmt::format("{}-{}", pod, serial_) / "lines");
+      if (!file) continue;
       return static_cast<std::size_t>(
           std::count(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>(), '\n'));
     }
@@ -57,12 +59,18 @@ class KubeAvailability : public KubeSlices, public ::testing::WithParamInterface
   }
 
   // Each line is a program that has computed on the GPU and ended.
-  [[nodiscard]] PodOptions worker(const std::string& share) const {
-    PodOptions options = gpuload(
-        share,
-        {"sh", "-c", "while gpuload --quiet spin --us 400 --seconds 0.2; do echo done; done"});
+  json::object worker(const std::string& name, const std::string& share) const {
+    PodOptions options =
+        gpuload(share, {"sh", "-c",
+                        "while gpuload --quiet spin --us 400 --seconds 0.2; do echo done >> "
+                        "/progress/lines; done"});
     options.node = "node-1";
-    return options;
+    const std::string volume = fmt::format("{}-{}", name, serial_);
+    options.spec["volumes"] =
+        json::array{json::object{{"name", volume}, {"emptyDir", json::object()}}};
+    options.container["volumeMounts"] =
+        json::array{json::object{{"name", volume}, {"mountPath", "/progress"}}};
+    return pod_document(name, options);
   }
 
   void kill(const Part& part) {
@@ -80,11 +88,13 @@ class KubeAvailability : public KubeSlices, public ::testing::WithParamInterface
     if (*part.machine == '\0') return;
     ASSERT_EQ(cluster({"start", part.machine, part.program}).status, 0);
   }
+
+  const int serial_ = ::getpid();  // its volumes are told from those of others by it
 };
 
 TEST_P(KubeAvailability, RunningPodsGoOnAndNewOnesStartWhenItIsBack) {
   const Part& part = GetParam();
-  ASSERT_EQ(create_pod("works", worker("0.4")).status, 0);
+  ASSERT_EQ(apply(worker("works", "0.4")).status, 0);
   wait_for("pod/works", "condition=Ready");
   expect_progress("works");
 
@@ -92,13 +102,13 @@ TEST_P(KubeAvailability, RunningPodsGoOnAndNewOnesStartWhenItIsBack) {
   expect_progress("works");
   if (part.api_answers) {
     // A webhook that nobody answers is asked again by whoever makes pods.
-    ASSERT_TRUE(eventually([&] { return create_pod("arrives", worker("0.3")).status == 0; }));
+    ASSERT_TRUE(eventually([&] { return apply(worker("arrives", "0.3")).status == 0; }));
     expect_progress("works");
   }
   restore(part);
   ASSERT_TRUE(eventually([&] { return kubectl({"get", "--raw", "/readyz"}).status == 0; }));
   if (!part.api_answers) {
-    ASSERT_TRUE(eventually([&] { return create_pod("arrives", worker("0.3")).status == 0; }));
+    ASSERT_TRUE(eventually([&] { return apply(worker("arrives", "0.3")).status == 0; }));
   }
   wait_for("pod/arrives", "condition=Ready");
   expect_progress("arrives");
