@@ -248,6 +248,8 @@ MemberReport MachineRuntime::end_if_lost(const MemberFolder& folder) {
 MemberReport MachineRuntime::report_now(const MemberFolder& folder) {
   Look seen = look(folder);
   if (seen.lock) {
+    // The reaper takes whatever is locked for alive.
+    seen.lock.reset();
     const std::lock_guard guard(mutex_);
     lost_.insert(folder.key());
     if (!reaper_.joinable() && !stopping_) reaper_ = std::thread([this] { reap(); });
