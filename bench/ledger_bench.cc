@@ -1,10 +1,10 @@
 // The ledger on a real disk: how long it takes to open with many slices in it, and what a grant and
 // a release cost. The folder is made in TMPDIR.
 #include <benchmark/benchmark.h>
-#include <stdlib.h>
 
 #include <filesystem>
 
+#include "base/temporary_folder.h"
 #include "ledger/ledger.h"
 #include "model/testing.h"
 
@@ -14,22 +14,6 @@ using namespace divvy;
 using namespace divvy::ledger;
 using divvy::sys::Disk;
 using divvy::sys::open_disk;
-
-class Folder {
- public:
-  Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "ledger-XXXXXX").string();
-    DIVVY_CHECK(::mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 // Ten to a GPU.
 TenantRecord tenant(std::uint64_t id) {
@@ -61,7 +45,7 @@ void fill(Disk& disk, std::uint64_t tenants) {
 }
 
 void open_with_slices(benchmark::State& state) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const auto disk = open_disk(folder.path());
   for (auto _ : state) {
     state.PauseTiming();
@@ -74,7 +58,7 @@ void open_with_slices(benchmark::State& state) {
 BENCHMARK(open_with_slices)->Arg(100)->Arg(10'000)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 void grant_and_release(benchmark::State& state) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const auto disk = open_disk(folder.path());
   fill(*disk, static_cast<std::uint64_t>(state.range(0)));
   const auto ledger = Ledger::open(*disk, "boot").value();

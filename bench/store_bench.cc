@@ -2,10 +2,10 @@
 // of a long list costs, and how long a daemon that comes back takes to read its jobs. The folder is
 // made in TMPDIR.
 #include <benchmark/benchmark.h>
-#include <stdlib.h>
 
 #include <filesystem>
 
+#include "base/temporary_folder.h"
 #include "store/database.h"
 #include "store/job_table.h"
 #include "store/submission.h"
@@ -14,22 +14,6 @@ namespace {
 
 using namespace divvy;
 using namespace divvy::store;
-
-class Folder {
- public:
-  Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "store-XXXXXX").string();
-    DIVVY_CHECK(::mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  [[nodiscard]] std::filesystem::path file() const { return path_ / "divvy.db"; }
-
- private:
-  std::filesystem::path path_;
-};
 
 Submission submission(std::uint32_t count = 1) {
   const auto make = [count](model::JobId first) {
@@ -57,8 +41,8 @@ void submit_one(Database& database) {
 }
 
 struct Shared {
-  Folder folder;
-  std::unique_ptr<Database> database = Database::open(folder.file()).value();
+  TemporaryFolder folder;
+  std::unique_ptr<Database> database = Database::open(folder / "divvy.db").value();
 };
 
 void durable_submits(benchmark::State& state) {

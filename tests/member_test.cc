@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -10,6 +9,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/temporary_folder.h"
 #include "run/log_reader.h"
 #include "run/machine_runtime.h"
 
@@ -21,17 +21,10 @@ namespace fs = std::filesystem;
 class DivvydAsShepherd : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "divvy-member-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
     run::MachineRuntime::Options options;
     options.members = folder_ / "members";
     options.shepherd = {DIVVYD_PROGRAM, "--shepherd"};
     runtime_ = *run::MachineRuntime::create(options, clock_);
-  }
-  void TearDown() override {
-    std::error_code code;
-    fs::remove_all(folder_, code);
   }
   run::MemberReport await_end(const run::MemberKey& key) {
     for (;;) {
@@ -44,7 +37,7 @@ class DivvydAsShepherd : public ::testing::Test {
     }
   }
 
-  fs::path folder_;
+  TemporaryFolder folder_;
   SystemClock clock_;
   std::unique_ptr<run::MachineRuntime> runtime_;
 };

@@ -10,21 +10,11 @@
 #include <cstring>
 
 #include "agent/message_buffer.h"
+#include "base/unix_address.h"
 #include "sys/process.h"
 
 namespace divvy::agent {
 namespace {
-
-Result<sockaddr_un> address_of(const std::filesystem::path& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::string& text = path.native();
-  if (text.size() >= sizeof address.sun_path) {
-    return err(ErrorCode::kOutOfRange, "{} is too long for a socket", text);
-  }
-  std::memcpy(address.sun_path, text.c_str(), text.size() + 1);
-  return address;
-}
 
 const sockaddr* plain(const sockaddr_un& address) {
   return reinterpret_cast<const sockaddr*>(&address);
@@ -33,7 +23,7 @@ const sockaddr* plain(const sockaddr_un& address) {
 }  // namespace
 
 Result<UniqueFd> listen_for_control(const std::filesystem::path& path) {
-  DIVVY_TRY(address, address_of(path));
+  DIVVY_TRY(address, unix_address(path));
   // It is asked for connections also when there is none.
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return err(ErrorCode::kIo, "no socket: {}", std::strerror(errno));
@@ -46,7 +36,7 @@ Result<UniqueFd> listen_for_control(const std::filesystem::path& path) {
 }
 
 Result<UniqueFd> connect_to_agent(const std::filesystem::path& path) {
-  DIVVY_TRY(address, address_of(path));
+  DIVVY_TRY(address, unix_address(path));
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd) return err(ErrorCode::kIo, "no socket: {}", std::strerror(errno));
   if (::connect(fd.get(), plain(address), sizeof address) != 0) {

@@ -1,10 +1,10 @@
 #include "agent/order_documents.h"
 
-#include <boost/json.hpp>
 #include <concepts>
 
 #include "agent/order_fields.h"
 #include "model/job_document.h"
+#include "model/json_fields.h"
 
 namespace divvy::agent {
 namespace {
@@ -30,12 +30,7 @@ json::value to_value(WallTime time) { return std::int64_t{time.time_since_epoch(
 json::value to_value(Duration time) { return std::int64_t{time.count()}; }
 json::value to_value(model::Seconds time) { return std::int64_t{time.count()}; }
 json::value to_value(const model::GpuUuid& uuid) { return json::value(uuid.str()); }
-json::value to_value(const model::Slice& slice) {
-  return json::object{{"gpu", slice.gpu().str()},
-                      {"memory", slice.memory().count()},
-                      {"share", slice.share().thousandths()},
-                      {"cap", slice.kind() == model::ShareKind::kCap}};
-}
+json::value to_value(const model::Slice& slice) { return model::slice_object(slice); }
 json::value to_value(const model::JobSpec& spec) {
   return json::value(model::write_job_spec(spec));
 }
@@ -108,9 +103,7 @@ struct Type {};
 template <typename T>
 Result<T> from_value(const json::value& value, Type<T> type);
 
-Error wrong(std::string_view what) {
-  return {ErrorCode::kDataLoss, fmt::format("the message has no right {}", what)};
-}
+Error wrong(std::string_view what) { return {ErrorCode::kDataLoss, std::string(what)}; }
 
 class Reader {
  public:
@@ -119,15 +112,12 @@ class Reader {
   void operator()(std::string_view name, T& field) {
     if (!status) return;
     const json::value* const value = object_.if_contains(name);
-    if (value == nullptr) {
-      status = err(wrong(name));
-      return;
-    }
-    auto read = from_value(*value, Type<T>());
+    auto read =
+        value == nullptr ? Result<T>(err(wrong("it is missing"))) : from_value(*value, Type<T>());
     if (read) {
       field = *std::move(read);
     } else {
-      status = err(wrong(name));
+      status = err(with_context(std::move(read).error(), name));
     }
   }
   Status status;
@@ -136,44 +126,37 @@ class Reader {
   const json::object& object_;
 };
 
-Result<std::string> from_value(const json::value& value, Type<std::string> /*type*/) {
-  if (!value.is_string()) return err(wrong("text"));
-  return std::string(value.as_string());
+template <typename T>
+Result<T> taken(const json::value& value) {
+  T into{};
+  if (const model::Refusal refusal = model::take(value, into)) return err(wrong(*refusal));
+  return into;
 }
-template <std::integral Number>
-Result<Number> number_in(const json::value& value) {
-  if constexpr (std::same_as<Number, bool>) {
-    if (!value.is_bool()) return err(wrong("yes or no"));
-    return value.as_bool();
-  } else {
-    boost::system::error_code code;
-    const auto number = value.to_number<Number>(code);
-    if (code || value.is_double()) return err(wrong("number"));
-    return number;
-  }
+Result<std::string> from_value(const json::value& value, Type<std::string> /*type*/) {
+  return taken<std::string>(value);
 }
 Result<model::MemberKey> from_value(const json::value& value, Type<model::MemberKey> /*type*/) {
   DIVVY_TRY(text, from_value(value, Type<std::string>()));
   return model::parse_member_key(text);
 }
 Result<Bytes> from_value(const json::value& value, Type<Bytes> /*type*/) {
-  DIVVY_TRY(count, number_in<std::uint64_t>(value));
+  DIVVY_TRY(count, taken<std::uint64_t>(value));
   return Bytes(count);
 }
 Result<Share> from_value(const json::value& value, Type<Share> /*type*/) {
-  DIVVY_TRY(thousandths, number_in<std::uint32_t>(value));
+  DIVVY_TRY(thousandths, taken<std::uint32_t>(value));
   return Share(thousandths);
 }
 Result<WallTime> from_value(const json::value& value, Type<WallTime> /*type*/) {
-  DIVVY_TRY(count, number_in<std::int64_t>(value));
+  DIVVY_TRY(count, taken<std::int64_t>(value));
   return WallTime(Duration(count));
 }
 Result<Duration> from_value(const json::value& value, Type<Duration> /*type*/) {
-  DIVVY_TRY(count, number_in<std::int64_t>(value));
+  DIVVY_TRY(count, taken<std::int64_t>(value));
   return Duration(count);
 }
 Result<model::Seconds> from_value(const json::value& value, Type<model::Seconds> /*type*/) {
-  DIVVY_TRY(count, number_in<std::int64_t>(value));
+  DIVVY_TRY(count, taken<std::int64_t>(value));
   return model::Seconds(count);
 }
 Result<model::GpuUuid> from_value(const json::value& value, Type<model::GpuUuid> /*type*/) {
@@ -181,10 +164,7 @@ Result<model::GpuUuid> from_value(const json::value& value, Type<model::GpuUuid>
   return model::GpuUuid::parse(text);
 }
 Result<model::Slice> from_value(const json::value& value, Type<model::Slice> /*type*/) {
-  DIVVY_TRY(fields, from_value(value, Type<SliceFields>()));
-  DIVVY_TRY(gpu, model::GpuUuid::parse(fields.gpu));
-  return model::Slice::create(std::move(gpu), fields.memory, fields.share,
-                              fields.cap ? model::ShareKind::kCap : model::ShareKind::kGuarantee);
+  return model::read_slice(value);
 }
 Result<model::JobSpec> from_value(const json::value& value, Type<model::JobSpec> /*type*/) {
   DIVVY_TRY(text, from_value(value, Type<std::string>()));
@@ -193,11 +173,11 @@ Result<model::JobSpec> from_value(const json::value& value, Type<model::JobSpec>
 Result<model::ContainerSpec> from_value(const json::value& value,
                                         Type<model::ContainerSpec> /*type*/) {
   DIVVY_TRY(spec, from_value(value, Type<model::JobSpec>()));
-  if (!spec.container) return err(wrong("container"));
+  if (!spec.container) return err(wrong("there is no container in it"));
   return *std::move(spec.container);
 }
 Result<Environment> from_value(const json::value& value, Type<Environment> /*type*/) {
-  if (!value.is_object()) return err(wrong("variables"));
+  if (!value.is_object()) return err(wrong("this has to be an object with named fields"));
   Environment variables;
   for (const auto& entry : value.as_object()) {
     DIVVY_TRY(text, from_value(entry.value(), Type<std::string>()));
@@ -207,7 +187,7 @@ Result<Environment> from_value(const json::value& value, Type<Environment> /*typ
 }
 Result<std::map<model::MemberKey, Bytes>> from_value(
     const json::value& value, Type<std::map<model::MemberKey, Bytes>> /*type*/) {
-  if (!value.is_object()) return err(wrong("sizes"));
+  if (!value.is_object()) return err(wrong("this has to be an object with named fields"));
   std::map<model::MemberKey, Bytes> sizes;
   for (const auto& entry : value.as_object()) {
     DIVVY_TRY(key, model::parse_member_key(entry.key()));
@@ -218,7 +198,7 @@ Result<std::map<model::MemberKey, Bytes>> from_value(
 }
 template <typename Tag, typename Rep>
 Result<StrongId<Tag, Rep>> from_value(const json::value& value, Type<StrongId<Tag, Rep>> /*type*/) {
-  DIVVY_TRY(number, number_in<Rep>(value));
+  DIVVY_TRY(number, taken<Rep>(value));
   return StrongId<Tag, Rep>(number);
 }
 template <typename T>
@@ -229,7 +209,7 @@ Result<std::optional<T>> from_value(const json::value& value, Type<std::optional
 }
 template <typename T>
 Result<std::vector<T>> from_value(const json::value& value, Type<std::vector<T>> /*type*/) {
-  if (!value.is_array()) return err(wrong("list"));
+  if (!value.is_array()) return err(wrong("this has to be a list"));
   std::vector<T> values;
   for (const json::value& one : value.as_array()) {
     DIVVY_TRY(read, from_value(one, Type<T>()));
@@ -263,13 +243,14 @@ T empty() {
 template <typename T>
 Result<T> from_value(const json::value& value, Type<T> type) {
   if constexpr (std::integral<T>) {
-    return number_in<T>(value);
+    return taken<T>(value);
   } else if constexpr (std::is_enum_v<T>) {
-    DIVVY_TRY(number, number_in<std::uint8_t>(value));
-    if (number > static_cast<std::uint8_t>(kLast(type))) return err(wrong("word"));
+    DIVVY_TRY(number, taken<std::uint8_t>(value));
+    if (number > static_cast<std::uint8_t>(kLast(type)))
+      return err(wrong("this version does not know this word"));
     return static_cast<T>(number);
   } else {
-    if (!value.is_object()) return err(wrong("object"));
+    if (!value.is_object()) return err(wrong("this has to be an object with named fields"));
     T made = empty<T>();
     Reader reader(value.as_object());
     describe(reader, made);
@@ -282,15 +263,17 @@ template <typename Variant, std::size_t kIndex = 0, std::size_t kSize>
 Result<Variant> read_tagged(const json::object& object, std::string_view what,
                             const std::array<std::string_view, kSize>& names) {
   if constexpr (kIndex == kSize) {
-    return err(wrong(what));
+    return err(with_context(wrong("this version does not know this word"), what));
   } else {
     const json::value* const tag = object.if_contains(what);
-    if (tag == nullptr || !tag->is_string()) return err(wrong(what));
+    if (tag == nullptr || !tag->is_string()) {
+      return err(with_context(wrong("this has to be text"), what));
+    }
     if (tag->as_string() != names[kIndex]) {
       return read_tagged<Variant, kIndex + 1>(object, what, names);
     }
     const json::value* const body = object.if_contains("body");
-    if (body == nullptr) return err(wrong("body"));
+    if (body == nullptr) return err(wrong("body: it is missing"));
     DIVVY_TRY(read, from_value(*body, Type<std::variant_alternative_t<kIndex, Variant>>()));
     return Variant(std::move(read));
   }
@@ -302,7 +285,7 @@ Result<ErrorCode> read_code(std::string_view text) {
   for (int i = 0; i < kCodes; ++i) {
     if (text == to_string(static_cast<ErrorCode>(i))) return static_cast<ErrorCode>(i);
   }
-  return err(wrong("code"));
+  return err(wrong("code: this version does not know this word"));
 }
 
 Result<NumberedAnswer> read_answer(const json::object& object, std::uint64_t number) {
@@ -345,7 +328,7 @@ std::string write_message(const Message& message) {
 Result<Message> read_message(std::string_view text) {
   boost::system::error_code code;
   const json::value value = json::parse(json::string_view(text.data(), text.size()), code);
-  if (code || !value.is_object()) return err(wrong("form: it is no JSON object"));
+  if (code || !value.is_object()) return err(wrong("this is no JSON object"));
   const json::object& object = value.as_object();
   if (const json::value* const hello = object.if_contains("hello")) {
     DIVVY_TRY(read, from_value(*hello, Type<Hello>()));
@@ -361,8 +344,8 @@ Result<Message> read_message(std::string_view text) {
     return Message(std::move(news));
   }
   const json::value* const number = object.if_contains("number");
-  if (number == nullptr) return err(wrong("number"));
-  DIVVY_TRY(which, number_in<std::uint64_t>(*number));
+  if (number == nullptr) return err(wrong("number: it is missing"));
+  DIVVY_TRY(which, taken<std::uint64_t>(*number));
   if (object.contains("order")) {
     DIVVY_TRY(order, read_tagged<Order>(object, "order", kOrders));
     return Message(NumberedOrder{which, std::move(order)});

@@ -302,19 +302,6 @@ void describe(V& v, S& s) {
 }
 
 // As parts of messages: what cannot be made before all of its fields are read.
-struct SliceFields {
-  std::string gpu;
-  Bytes memory;
-  Share share{0};
-  bool cap = false;
-};
-template <typename V, Is<SliceFields> S>
-void describe(V& v, S& s) {
-  v("gpu", s.gpu);
-  v("memory", s.memory);
-  v("share", s.share);
-  v("cap", s.cap);
-}
 struct ErrorFields {
   std::string code;
   std::string message;

@@ -10,6 +10,7 @@
 
 #include "agent/agent_server.h"
 #include "agent/waiting.h"
+#include "base/temporary_folder.h"
 
 namespace divvy::agent {
 namespace {
@@ -85,15 +86,10 @@ class EchoAgent final : public Agent {
 
 class RemoteAgentTest : public ::testing::Test {
  protected:
-  RemoteAgentTest() {
-    char name[] = "/tmp/divvy-agent-XXXXXX";
-    folder_ = ::mkdtemp(name);
-  }
-  ~RemoteAgentTest() override { std::filesystem::remove_all(folder_); }
   [[nodiscard]] std::filesystem::path socket() const { return folder_ / "agent.sock"; }
   void serve() { server_ = *AgentServer::create(agent_, socket(), "test"); }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
   EchoAgent agent_;
   std::unique_ptr<AgentServer> server_;
 };

@@ -2,13 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <iterator>
 
 #include "base/log.h"
+#include "base/temporary_folder.h"
 #include "nvml/fake_library.h"
 #include "nvml/inventory.h"
 
@@ -31,9 +31,6 @@ case $line in quit*) echo "$line" > "$control" ;; esac
 class TenantsTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "divvy-tenants-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
     fs::create_directories(folder_ / "state");
     std::ofstream(program()) << kFakeControl;
     fs::permissions(program(), fs::perms::owner_all);
@@ -46,7 +43,6 @@ class TenantsTest : public testing::Test {
     }
     mps_->settle();
     stop();
-    fs::remove_all(folder_);
   }
 
   void make_tenants() {
@@ -110,7 +106,7 @@ class TenantsTest : public testing::Test {
   bool mps_runs() const { return !fs::is_empty(folder_ / "mps"); }
   fs::path program() const { return folder_ / "nvidia-cuda-mps-control"; }
 
-  fs::path folder_;
+  TemporaryFolder folder_;
   LogCapture log_;
   nvml::FakeLibrary library_{2};
   ManualClock clock_;

@@ -1,10 +1,10 @@
 #include "api/api.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <type_traits>
 
+#include "base/temporary_folder.h"
 #include "control/testing.h"
 #include "jobs/testing.h"
 #include "store/people_table.h"
@@ -99,9 +99,6 @@ class ApiTest : public ::testing::Test {
  protected:
   void SetUp() override {
     g_called = 0;
-    std::string pattern = (std::filesystem::temp_directory_path() / "divvy-api-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
     database_ = store::Database::open(folder_ / "divvy.db").value();
     people_.emplace(*database_, clock_, kDaemon);
     dispatcher_ = control::Dispatcher::create({.database = *database_,
@@ -127,7 +124,6 @@ class ApiTest : public ::testing::Test {
     api_.reset();
     dispatcher_.reset();
     database_.reset();
-    std::filesystem::remove_all(folder_);
   }
 
   // Their token.
@@ -167,7 +163,7 @@ class ApiTest : public ::testing::Test {
                                    : "ada");
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
   ManualClock clock_;
   EventBell bell_;
   std::unique_ptr<store::Database> database_;

@@ -1,10 +1,10 @@
 #include "api/gpu_documents.h"
 
-#include <boost/json.hpp>
 #include <chrono>
 
 #include "api/query.h"
 #include "base/text.h"
+#include "model/json_fields.h"
 
 namespace divvy::api {
 namespace {
@@ -40,30 +40,19 @@ json::object event_document(const store::EventRow& event) {
 Result<CordonRequest> parse_cordon_request(std::string_view body) {
   CordonRequest request;
   if (trim(body).empty()) return request;
-  boost::system::error_code code;
-  const json::value value = json::parse(json::string_view(body.data(), body.size()), code);
-  if (code || !value.is_object()) {
-    return err(ErrorCode::kInvalidArgument, "the request is no JSON object");
+  DIVVY_TRY(document, model::parse_json(body));
+  model::JsonFields fields(document);
+  fields.read("reason", request.reason);
+  fields.read("deadlineSeconds", request.deadline_seconds);
+  if (request.reason.size() > kLongestReason) {
+    fields.refuse("reason",
+                  fmt::format("this has to be text of at most {} letters", kLongestReason));
   }
-  for (const auto& [key, field] : value.as_object()) {
-    const std::string_view name(key.data(), key.size());
-    if (name == "reason" && field.is_string() && field.as_string().size() <= kLongestReason) {
-      request.reason = std::string(field.as_string());
-    } else if (name == "deadlineSeconds" && field.is_int64() && field.as_int64() >= 0 &&
-               field.as_int64() <= kLongestDeadline) {
-      request.deadline_seconds = static_cast<std::uint32_t>(field.as_int64());
-    } else if (name == "reason") {
-      return err(ErrorCode::kInvalidArgument, "reason is a text of at most {} letters",
-                 kLongestReason);
-    } else if (name == "deadlineSeconds") {
-      return err(ErrorCode::kInvalidArgument, "deadlineSeconds is a number from 0 to {}",
-                 kLongestDeadline);
-    } else {
-      return err(ErrorCode::kInvalidArgument,
-                 "there is no field \"{}\" here; they are reason and deadlineSeconds",
-                 escape_for_terminal(name.substr(0, 40)));
-    }
+  if (request.deadline_seconds.value_or(0) > kLongestDeadline) {
+    fields.refuse("deadlineSeconds",
+                  fmt::format("this has to be a whole number from 0 to {}", kLongestDeadline));
   }
+  DIVVY_RETURN_IF_ERROR(fields.finish());
   return request;
 }
 

@@ -5,8 +5,8 @@
 #include "api/answers.h"
 #include "api/handlers.h"
 #include "api/job_documents.h"
-#include "api/json_fields.h"
 #include "api/query.h"
+#include "model/json_fields.h"
 #include "model/seconds.h"
 #include "store/token_secret.h"
 
@@ -213,15 +213,18 @@ Answer list_members(const Call& call, const model::Job& job) {
 }
 
 Answer prune_jobs(const Call& call) {
-  DIVVY_TRY(fields, JsonFields::parse(call.request.body));
-  DIVVY_TRY(older, fields.seconds("older_than"));
-  DIVVY_TRY(everybody, fields.flag("everybody"));
-  DIVVY_RETURN_IF_ERROR(fields.nothing_left());
-  if (everybody.value_or(false)) DIVVY_RETURN_IF_ERROR(may(call.who, Permission::kAdmin));
-  const WallTime before = call.parts.clock.wall_now() - older.value_or(model::Seconds(0));
+  DIVVY_TRY(document, model::parse_json(call.request.body));
+  model::JsonFields fields(document);
+  model::Seconds older(0);
+  bool everybody = false;
+  fields.read("older_than", older);
+  fields.read("everybody", everybody);
+  DIVVY_RETURN_IF_ERROR(fields.finish());
+  if (everybody) DIVVY_RETURN_IF_ERROR(may(call.who, Permission::kAdmin));
+  const WallTime before = call.parts.clock.wall_now() - older;
   std::vector<model::JobId> gone;
   const Status pruned = call.parts.database.commit([&](store::Connection& connection) -> Status {
-    const auto owner = everybody.value_or(false) ? std::nullopt : std::optional(call.who.name);
+    const auto owner = everybody ? std::nullopt : std::optional(call.who.name);
     DIVVY_TRY(forgotten, store::JobTable(connection).prune(before, owner));
     gone = std::move(forgotten);
     return {};

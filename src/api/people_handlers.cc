@@ -4,9 +4,9 @@
 #include "api/answers.h"
 #include "api/handlers.h"
 #include "api/job_documents.h"
-#include "api/json_fields.h"
 #include "api/query.h"
 #include "base/text.h"
+#include "model/json_fields.h"
 #include "model/name.h"
 #include "store/people_table.h"
 
@@ -14,22 +14,16 @@ namespace divvy::api {
 namespace {
 
 namespace json = boost::json;
+using model::JsonFields;
 using store::Connection;
 using store::PeopleTable;
 
 // Takes role, uid and disabled from the fields, where they are.
 Status read_person(JsonFields& fields, model::Person& person) {
-  DIVVY_TRY(role, fields.text("role"));
-  DIVVY_TRY(uid, fields.number("uid"));
-  DIVVY_TRY(disabled, fields.flag("disabled"));
-  DIVVY_RETURN_IF_ERROR(fields.nothing_left());
-  if (role) {
-    DIVVY_TRY(parsed, with_context(model::parse_role(*role), "role"));
-    person.role = parsed;
-  }
-  if (uid) person.uid = uid;
-  if (disabled) person.disabled = *disabled;
-  return {};
+  if (const auto role = fields.parsed("role", model::parse_role)) person.role = *role;
+  fields.read("uid", person.uid);
+  fields.read("disabled", person.disabled);
+  return fields.finish();
 }
 
 }  // namespace
@@ -47,12 +41,14 @@ Answer list_people(const Call& call) {
 }
 
 Answer add_person(const Call& call) {
-  DIVVY_TRY(fields, JsonFields::parse(call.request.body));
-  DIVVY_TRY(name, fields.text("name"));
-  if (!name) return err(ErrorCode::kInvalidArgument, "name: who is it?");
-  DIVVY_RETURN_IF_ERROR(with_context(model::check_name("user", *name), "name"));
+  DIVVY_TRY(body, model::parse_json(call.request.body));
+  JsonFields fields(body);
   model::Person person;
-  person.name = *name;
+  if (!fields.has("name")) fields.refuse("name", "who is it?");
+  fields.read("name", person.name);
+  if (const Status named = model::check_name("user", person.name); !named) {
+    fields.refuse("name", named.error().message);
+  }
   person.created = call.parts.clock.wall_now();
   DIVVY_RETURN_IF_ERROR(read_person(fields, person));
   DIVVY_RETURN_IF_ERROR(call.parts.database.commit(
@@ -61,13 +57,14 @@ Answer add_person(const Call& call) {
 }
 
 Answer change_person(const Call& call, const std::string& name) {
-  DIVVY_TRY(fields, JsonFields::parse(call.request.body));
+  DIVVY_TRY(body, model::parse_json(call.request.body));
   model::Person changed;
   const Status done = call.parts.database.commit([&](Connection& connection) -> Status {
     PeopleTable table(connection);
     DIVVY_TRY(person, table.find(name));
     if (!person) return err(ErrorCode::kNotFound, "there is no user {}", escape_for_terminal(name));
     changed = *std::move(person);
+    JsonFields fields(body);
     DIVVY_RETURN_IF_ERROR(read_person(fields, changed));
     return table.change(changed);
   });
@@ -95,12 +92,15 @@ Answer list_tokens(const Call& call) {
 }
 
 Answer add_token(const Call& call) {
-  DIVVY_TRY(fields, JsonFields::parse(call.request.body));
-  DIVVY_TRY(user, fields.text("user"));
-  DIVVY_TRY(label, fields.text("label"));
-  DIVVY_TRY(expires_in, fields.seconds("expires_in"));
-  DIVVY_RETURN_IF_ERROR(fields.nothing_left());
-  const std::string owner = user.value_or(call.who.name);
+  DIVVY_TRY(body, model::parse_json(call.request.body));
+  JsonFields fields(body);
+  std::string owner = call.who.name;
+  std::string label;
+  std::optional<model::Seconds> expires_in;
+  fields.read("user", owner);
+  fields.read("label", label);
+  fields.read("expires_in", expires_in);
+  DIVVY_RETURN_IF_ERROR(fields.finish());
   if (owner != call.who.name) DIVVY_RETURN_IF_ERROR(may(call.who, Permission::kAdmin));
   const WallTime now = call.parts.clock.wall_now();
   const auto expires = expires_in ? std::optional<WallTime>(now + *expires_in) : std::nullopt;
@@ -110,7 +110,7 @@ Answer add_token(const Call& call) {
     DIVVY_TRY(known, table.find(owner));
     // Whom the kernel knows needs no entry until there is something to keep about them.
     if (!known && owner == call.who.name) DIVVY_RETURN_IF_ERROR(table.add(call.who));
-    DIVVY_TRY(token, table.add_token(owner, label.value_or(""), now, expires));
+    DIVVY_TRY(token, table.add_token(owner, label, now, expires));
     made = std::move(token);
     return {};
   });

@@ -1,9 +1,9 @@
 #include "api/people.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <unistd.h>
 
+#include "base/temporary_folder.h"
 #include "store/people_table.h"
 
 namespace divvy::api {
@@ -18,16 +18,10 @@ constexpr uid_t kDaemon = 3'999'998;
 class PeopleTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "divvy-people-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
     database_ = store::Database::open(folder_ / "divvy.db").value();
     people_.emplace(*database_, clock_, kDaemon);
   }
-  void TearDown() override {
-    database_.reset();
-    std::filesystem::remove_all(folder_);
-  }
+  void TearDown() override { database_.reset(); }
 
   void change(const std::function<Status(store::PeopleTable&)>& what) const {
     const Status done = database_->commit([&](store::Connection& connection) {
@@ -63,7 +57,7 @@ class PeopleTest : public ::testing::Test {
         request, net::Caller(-1, 0, net::Caller::kNobody, net::Caller::kNobody, "10.0.0.7"));
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
   ManualClock clock_;
   std::unique_ptr<store::Database> database_;
   std::optional<People> people_;

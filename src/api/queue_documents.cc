@@ -1,15 +1,15 @@
 #include "api/queue_documents.h"
 
 #include <algorithm>
-#include <boost/json.hpp>
 
-#include "api/json_fields.h"
+#include "model/json_fields.h"
 #include "model/seconds.h"
 
 namespace divvy::api {
 namespace {
 
 namespace json = boost::json;
+using model::JsonFields;
 
 template <typename T>
 json::value text_or_null(const std::optional<T>& value) {
@@ -23,21 +23,24 @@ json::value time_or_null(const std::optional<model::Seconds>& value) {
   return value ? json::value(model::seconds_text(*value)) : json::value(nullptr);
 }
 
-Result<jobs::Quota> read_quota(JsonFields& fields, const std::string& before) {
-  jobs::Quota quota;
-  DIVVY_TRY(share, fields.share(before + "gpu"));
-  DIVVY_TRY(memory, fields.bytes(before + "memory"));
-  DIVVY_TRY(count, fields.number(before + "jobs"));
-  quota.share = share;
-  quota.memory = memory;
-  quota.jobs = count;
-  return quota;
+struct QuotaFields {
+  std::string_view gpu;
+  std::string_view memory;
+  std::string_view jobs;
+};
+constexpr QuotaFields kQuota{"gpu", "memory", "jobs"};
+constexpr QuotaFields kUserQuota{"user_gpu", "user_memory", "user_jobs"};
+
+void read_quota(JsonFields& fields, const QuotaFields& names, jobs::Quota& quota) {
+  fields.read(names.gpu, quota.share);
+  fields.read(names.memory, quota.memory);
+  fields.read(names.jobs, quota.jobs);
 }
 
-void write_quota(json::object& document, const jobs::Quota& quota, const std::string& before) {
-  document[before + "gpu"] = text_or_null(quota.share);
-  document[before + "memory"] = text_or_null(quota.memory);
-  document[before + "jobs"] = number_or_null(quota.jobs);
+void write_quota(json::object& document, const QuotaFields& names, const jobs::Quota& quota) {
+  document[names.gpu] = text_or_null(quota.share);
+  document[names.memory] = text_or_null(quota.memory);
+  document[names.jobs] = number_or_null(quota.jobs);
 }
 
 // In the place of the one with the same name.
@@ -55,8 +58,8 @@ void put(std::vector<T>& list, T value, std::string T::* name) {
 
 std::string write_queue_settings(const jobs::QueueSettings& settings) {
   json::object document;
-  write_quota(document, settings.quota, "");
-  write_quota(document, settings.per_user, "user_");
+  write_quota(document, kQuota, settings.quota);
+  write_quota(document, kUserQuota, settings.per_user);
   document["borrow"] = settings.may_borrow;
   document["most_gpu"] = text_or_null(settings.most_share);
   document["weight"] = settings.weight;
@@ -72,30 +75,26 @@ std::string write_queue_settings(const jobs::QueueSettings& settings) {
 
 Result<jobs::QueueSettings> read_queue_settings(std::string path, std::string_view text) {
   DIVVY_RETURN_IF_ERROR(model::check_queue_path(path));
-  DIVVY_TRY(fields, JsonFields::parse(text));
+  DIVVY_TRY(document, model::parse_json(text));
+  JsonFields fields(document);
   jobs::QueueSettings settings;
+  std::optional<model::Seconds> idle_after;
+  model::Seconds idle_warning(0);
   settings.path = std::move(path);
-  DIVVY_TRY(quota, read_quota(fields, ""));
-  settings.quota = quota;
-  DIVVY_TRY(per_user, read_quota(fields, "user_"));
-  settings.per_user = per_user;
-  DIVVY_TRY(borrow, fields.flag("borrow"));
-  settings.may_borrow = borrow.value_or(true);
-  DIVVY_TRY(most, fields.share("most_gpu"));
-  settings.most_share = most;
-  DIVVY_TRY(weight, fields.number("weight"));
-  settings.weight = weight.value_or(1);
-  DIVVY_TRY(usual, fields.seconds("default_time_limit"));
-  DIVVY_TRY(longest, fields.seconds("max_time_limit"));
-  settings.time = {usual, longest};
-  DIVVY_TRY(after, fields.seconds("idle_after"));
-  DIVVY_TRY(warning, fields.seconds("idle_warning"));
-  if (warning && !after) {
-    return err(ErrorCode::kInvalidArgument,
-               "\"idle_warning\" means nothing without \"idle_after\"");
+  read_quota(fields, kQuota, settings.quota);
+  read_quota(fields, kUserQuota, settings.per_user);
+  fields.read("borrow", settings.may_borrow);
+  fields.read("most_gpu", settings.most_share);
+  fields.read("weight", settings.weight);
+  fields.read("default_time_limit", settings.time.usual);
+  fields.read("max_time_limit", settings.time.most);
+  fields.read("idle_after", idle_after);
+  fields.read("idle_warning", idle_warning);
+  if (fields.has("idle_warning") && !idle_after) {
+    fields.refuse("idle_warning", "this means nothing without idle_after");
   }
-  if (after) settings.idle = jobs::IdlePolicy{*after, warning.value_or(model::Seconds(0))};
-  DIVVY_RETURN_IF_ERROR(fields.nothing_left());
+  DIVVY_RETURN_IF_ERROR(fields.finish());
+  if (idle_after) settings.idle = jobs::IdlePolicy{*idle_after, idle_warning};
   jobs::Settings alone;
   alone.queues = {settings};
   DIVVY_RETURN_IF_ERROR(jobs::check(alone));
@@ -104,20 +103,19 @@ Result<jobs::QueueSettings> read_queue_settings(std::string path, std::string_vi
 
 std::string write_user_settings(const jobs::UserSettings& settings) {
   json::object document;
-  write_quota(document, settings.most, "");
+  write_quota(document, kQuota, settings.most);
   document["weight"] = settings.weight;
   return json::serialize(document);
 }
 
 Result<jobs::UserSettings> read_user_settings(std::string name, std::string_view text) {
-  DIVVY_TRY(fields, JsonFields::parse(text));
+  DIVVY_TRY(document, model::parse_json(text));
+  JsonFields fields(document);
   jobs::UserSettings settings;
   settings.name = std::move(name);
-  DIVVY_TRY(most, read_quota(fields, ""));
-  settings.most = most;
-  DIVVY_TRY(weight, fields.number("weight"));
-  settings.weight = weight.value_or(1);
-  DIVVY_RETURN_IF_ERROR(fields.nothing_left());
+  read_quota(fields, kQuota, settings.most);
+  fields.read("weight", settings.weight);
+  DIVVY_RETURN_IF_ERROR(fields.finish());
   jobs::Settings alone;
   alone.users = {settings};
   DIVVY_RETURN_IF_ERROR(jobs::check(alone));

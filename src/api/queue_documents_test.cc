@@ -41,10 +41,10 @@ TEST(QueueDocuments, RefusesWhatMakesNoSenseAndNamesIt) {
     const auto read = read_queue_settings("a", text);
     return read ? std::string("it was taken") : read.error().message;
   };
-  EXPECT_NE(refusal(R"({"gpu":"many"})").find("\"gpu\""), std::string::npos);
-  EXPECT_NE(refusal(R"({"idle_after":"soon"})").find("\"idle_after\""), std::string::npos);
+  EXPECT_NE(refusal(R"({"gpu":"many"})").find("gpu: "), std::string::npos);
+  EXPECT_NE(refusal(R"({"idle_after":"soon"})").find("idle_after: "), std::string::npos);
   EXPECT_NE(refusal(R"({"idle_warning":"1m"})").find("idle_after"), std::string::npos);
-  EXPECT_NE(refusal(R"({"wieght":1})").find("did you mean \"weight\"?"), std::string::npos);
+  EXPECT_NE(refusal(R"({"wieght":1})").find("did you mean weight?"), std::string::npos);
   EXPECT_FALSE(read_queue_settings("a//b", "{}").has_value());
 }
 

@@ -3,8 +3,8 @@
 #include "api/answers.h"
 #include "api/handlers.h"
 #include "api/job_documents.h"
-#include "api/json_fields.h"
 #include "api/queue_documents.h"
+#include "model/json_fields.h"
 #include "model/name.h"
 #include "store/settings_table.h"
 
@@ -149,14 +149,16 @@ Answer report_usage(const Call& call) {
 }
 
 Answer make_backup(const Call& call) {
-  DIVVY_TRY(fields, JsonFields::parse(call.request.body));
-  DIVVY_TRY(to, fields.text("to"));
-  DIVVY_RETURN_IF_ERROR(fields.nothing_left());
-  if (!to || !std::filesystem::path(*to).is_absolute()) {
-    return err(ErrorCode::kInvalidArgument, "to: name a file by its whole path");
+  DIVVY_TRY(document, model::parse_json(call.request.body));
+  model::JsonFields fields(document);
+  std::string to;
+  fields.read("to", to);
+  if (!std::filesystem::path(to).is_absolute()) {
+    fields.refuse("to", "name a file by its whole path");
   }
-  DIVVY_RETURN_IF_ERROR(call.parts.database.backup(*to));
-  return answer(200, headed("Backup", {{"to", *to}}));
+  DIVVY_RETURN_IF_ERROR(fields.finish());
+  DIVVY_RETURN_IF_ERROR(call.parts.database.backup(to));
+  return answer(200, headed("Backup", {{"to", to}}));
 }
 
 }  // namespace divvy::api

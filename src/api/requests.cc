@@ -1,66 +1,69 @@
 #include "api/requests.h"
 
-#include "api/json_fields.h"
 #include "base/memory_amount.h"
+#include "model/json_fields.h"
 
 namespace divvy::api {
 namespace {
 
+using model::JsonFields;
+
 constexpr std::size_t kMaxCommand = 4096;
+constexpr std::size_t kMostTexts = 64;
+
+void read_texts(JsonFields& fields, std::string_view name, std::vector<std::string>& into) {
+  fields.read(name, into);
+  if (into.size() <= kMostTexts) return;
+  fields.refuse(name, fmt::format("these are {}; {} are possible", into.size(), kMostTexts));
+}
 
 }  // namespace
 
 Result<GrantRequest> parse_grant_request(std::string_view body) {
-  DIVVY_TRY(fields, JsonFields::parse(body));
-  DIVVY_TRY(gpu, fields.text("gpu"));
-  DIVVY_TRY(memory, fields.text("memory"));
-  DIVVY_TRY(capped, fields.flag("cap"));
-  DIVVY_TRY(class_text, fields.text("class"));
-  DIVVY_TRY(mode_text, fields.text("mode"));
-  DIVVY_TRY(devices, fields.texts("devices"));
-  DIVVY_TRY(models, fields.texts("models"));
-  DIVVY_TRY(name, fields.text("name"));
-  DIVVY_TRY(command, fields.text("command"));
-  DIVVY_TRY(queue, fields.text("queue"));
-  DIVVY_TRY(wait, fields.flag("wait"));
-  DIVVY_TRY(timeout, fields.number("timeoutSeconds"));
-  DIVVY_RETURN_IF_ERROR(fields.nothing_left());
-  if (!gpu && !memory) {
-    return err(ErrorCode::kInvalidArgument, "\"gpu\" is missing: how much of a GPU?");
-  }
-
+  DIVVY_TRY(document, model::parse_json(body));
+  JsonFields fields(document);
+  std::optional<std::string> gpu;
+  std::optional<std::string> memory;
+  bool capped = false;
+  std::string command;
   model::Request::Parts rest;
-  rest.allowed_models = std::move(models);
-  if (capped.value_or(false)) rest.kind = model::ShareKind::kCap;
-  const auto typed = [](const std::optional<std::string>& text) {
-    return text ? std::optional<std::string_view>(*text) : std::nullopt;
-  };
-  DIVVY_TRY(request, model::Request::parse(typed(gpu), typed(memory), std::move(rest)));
-  model::JobSpec spec(std::move(request));
+  // The request takes its place when everything is read.
+  GrantRequest grant{model::JobSpec(model::Request::parse("1").value()), false, {}};
+  model::JobSpec& spec = grant.spec;
+  fields.read("gpu", gpu);
+  fields.read("memory", memory);
+  fields.read("cap", capped);
+  fields.read("class", spec.job_class);
+  fields.read("mode", spec.mode);
+  read_texts(fields, "devices", spec.devices);
+  read_texts(fields, "models", rest.allowed_models);
+  fields.read("name", spec.name);
+  fields.read("command", command);
+  fields.read("queue", spec.queue);
+  fields.read("wait", grant.wait);
+  fields.read("timeoutSeconds", grant.timeout_seconds);
+  if (!gpu && !memory) fields.refuse("gpu", "it is missing: how much of a GPU, like \"0.3\"?");
+  DIVVY_RETURN_IF_ERROR(fields.finish());
+
+  if (capped) rest.kind = model::ShareKind::kCap;
+  DIVVY_TRY(request, model::Request::parse(gpu, memory, std::move(rest)));
+  spec.request = std::move(request);
   spec.holder = model::Holder::kProcess;
-  spec.name = name.value_or("");
-  if (command && !command->empty()) spec.command = {command->substr(0, kMaxCommand)};
-  spec.devices = std::move(devices);
-  spec.queue = queue.value_or(spec.queue);
-  if (class_text) {
-    DIVVY_TRY(job_class, model::parse_job_class(*class_text));
-    spec.job_class = job_class;
-  }
-  if (mode_text) {
-    DIVVY_TRY(mode, model::parse_gpu_mode(*mode_text));
-    spec.mode = mode;
-  }
-  return GrantRequest{std::move(spec), wait.value_or(false), timeout};
+  if (!command.empty()) spec.command = {command.substr(0, kMaxCommand)};
+  return grant;
 }
 
 Result<agent::SliceChange> parse_change_request(std::string_view body) {
-  DIVVY_TRY(fields, JsonFields::parse(body));
-  DIVVY_TRY(gpu, fields.text("gpu"));
-  DIVVY_TRY(memory, fields.text("memory"));
-  DIVVY_TRY(capped, fields.flag("cap"));
-  DIVVY_TRY(class_text, fields.text("class"));
-  DIVVY_RETURN_IF_ERROR(fields.nothing_left());
+  DIVVY_TRY(document, model::parse_json(body));
+  JsonFields fields(document);
   agent::SliceChange change;
+  std::optional<std::string> gpu;
+  std::optional<std::string> memory;
+  fields.read("gpu", gpu);
+  fields.read("memory", memory);
+  fields.read("cap", change.capped);
+  fields.read("class", change.job_class);
+  DIVVY_RETURN_IF_ERROR(fields.finish());
   if (gpu) {
     DIVVY_TRY(share, with_context(parse_share(*gpu), "--gpu"));
     if (share == Share(0)) {
@@ -71,11 +74,6 @@ Result<agent::SliceChange> parse_change_request(std::string_view body) {
   if (memory) {
     DIVVY_TRY(bytes, with_context(parse_memory(*memory), "--gpu-mem"));
     change.memory = bytes;
-  }
-  change.capped = capped;
-  if (class_text) {
-    DIVVY_TRY(tenant_class, model::parse_job_class(*class_text));
-    change.job_class = tenant_class;
   }
   if (!change.share && !change.memory && !change.capped && !change.job_class) {
     return err(ErrorCode::kInvalidArgument,

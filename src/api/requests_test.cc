@@ -25,7 +25,7 @@ TEST(GrantRequest, ReadsEverything) {
 TEST(GrantRequest, RefusesWhatIsMisspelt) {
   const auto request = parse_grant_request(R"({"gpu":"0.3","comand":"x"})");
   ASSERT_FALSE(request.has_value());
-  EXPECT_EQ(request.error().message, "there is no field \"comand\"; did you mean \"command\"?");
+  EXPECT_EQ(request.error().message, "comand: there is no such field; did you mean command?");
 }
 
 TEST(GrantRequest, RefusesOtherKindsOfValues) {

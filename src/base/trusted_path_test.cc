@@ -1,11 +1,12 @@
 #include "base/trusted_path.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <string>
+
+#include "base/temporary_folder.h"
 
 namespace divvy {
 namespace {
@@ -16,13 +17,7 @@ constexpr uid_t kOther = 65'534;
 
 class TrustedFolder : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "divvy-trust-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    base_ = pattern;
-    fs::create_directories(base_ / "a/b");
-  }
-  void TearDown() override { fs::remove_all(base_); }
+  void SetUp() override { fs::create_directories(base_ / "a/b"); }
 
   static void give_away(const fs::path& path) {
     if (::geteuid() != 0) GTEST_SKIP() << "needs root to be two users";
@@ -34,7 +29,7 @@ class TrustedFolder : public ::testing::Test {
     return checked ? ErrorCode::kInternal : checked.error().code;
   }
 
-  fs::path base_;
+  TemporaryFolder base_;
 };
 
 TEST_F(TrustedFolder, IsOneThatOnlyItsUserCanChange) {

@@ -5,19 +5,21 @@
 #include "base/text.h"
 
 namespace divvy::cli {
-namespace {
 
 namespace json = boost::json;
 
-}  // namespace
+Error not_understood(std::string_view why) {
+  return {
+      ErrorCode::kInternal,
+      fmt::format("divvyd's answer was not understood ({}); are divvy and divvyd of one version?",
+                  why)};
+}
 
 Result<Answer> Answer::parse(const std::string& text) {
   boost::system::error_code code;
   json::value value = json::parse(text, code);
   if (code) {
-    return err(ErrorCode::kInternal,
-               "divvyd's answer was not understood ({}); are divvy and divvyd of one version?",
-               code.message());
+    return err(not_understood(code.message()));
   }
   Answer answer;
   answer.document_ = std::make_shared<const json::value>(std::move(value));

@@ -15,6 +15,9 @@
 
 namespace divvy::cli {
 
+// What is said of an answer that is not what this version expects.
+[[nodiscard]] Error not_understood(std::string_view why);
+
 class Answer {
  public:
   // Empty, like what is missing.

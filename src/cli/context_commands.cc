@@ -19,10 +19,6 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr OutputFormat kListFormats[] = {OutputFormat::kTable, OutputFormat::kWide,
-                                         OutputFormat::kJson,  OutputFormat::kYaml,
-                                         OutputFormat::kName,  OutputFormat::kCsv};
-
 namespace fs = std::filesystem;
 
 // Loads, changes, checks that it can be read again, and saves.

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/temporary_folder.h"
 #include "cli/testing.h"
 
 namespace divvy::cli {
@@ -25,9 +25,6 @@ constexpr const char* kNode = R"({"version":"1.2.3","simulated":false})";
 class Doctor : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "doctor-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
     write("proc/driver/nvidia/version",
           "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\n");
     write("proc/modules", "nvidia_uvm 1 0 - Live\nnvidia 1 1 nvidia_uvm, Live\n");
@@ -63,7 +60,6 @@ class Doctor : public ::testing::Test {
     };
     input_.preload = [] { return Status(); };
   }
-  void TearDown() override { fs::remove_all(root_); }
 
   void write(const fs::path& path, std::string_view text) const {
     fs::create_directories((root_ / path).parent_path());
@@ -83,7 +79,7 @@ class Doctor : public ::testing::Test {
     EXPECT_EQ(found.fix.empty(), verdict == Verdict::kOk) << "what to do about: " << found.text;
   }
 
-  fs::path root_;
+  TemporaryFolder root_;
   DoctorInput input_;
 };
 

@@ -80,9 +80,7 @@ Result<std::string> event_lines(const std::string& document, OutputFormat format
     last = list.at("last").to_number<std::uint64_t>();
     return lines;
   } catch (const std::exception& error) {
-    return err(ErrorCode::kInternal,
-               "divvyd's answer was not understood ({}); are divvy and divvyd of one version?",
-               error.what());
+    return err(not_understood(error.what()));
   }
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/temporary_folder.h"
 #include "cli/app.h"
 #include "net/http.h"
 
@@ -24,20 +25,13 @@ class FakeDaemon {
   using Responder = std::function<net::HttpResponse(const net::HttpRequest&)>;
 
   FakeDaemon() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "divvy-cli-XXXXXX").string();
-    DIVVY_CHECK(::mkdtemp(pattern.data()) != nullptr, "no folder for the test");
-    folder_ = pattern;
     auto server = net::HttpServer::create(
         {.socket = socket(), .network = {}},
         [this](const net::HttpRequest& request, const net::Caller&) { return answer(request); });
     DIVVY_CHECK(server.has_value(), "{}", server.error().message);
     server_ = *std::move(server);
   }
-  ~FakeDaemon() {
-    server_.reset();
-    std::error_code code;
-    std::filesystem::remove_all(folder_, code);
-  }
+  ~FakeDaemon() { server_.reset(); }
   FakeDaemon(const FakeDaemon&) = delete;
   FakeDaemon& operator=(const FakeDaemon&) = delete;
 
@@ -81,7 +75,7 @@ class FakeDaemon {
     return {.status = 404, .body = R"({"detail":"there is no such thing"})"};
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
   mutable std::mutex mutex_;
   std::map<std::string, Responder> responders_;
   std::vector<std::string> asked_;

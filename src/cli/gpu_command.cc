@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "base/text.h"
+#include "cli/answer.h"
 #include "cli/command_tree.h"
 #include "cli/exit_codes.h"
 #include "cli/help_texts.h"
@@ -183,9 +184,7 @@ Result<std::string> health_table(const std::string& document, const Style& style
     }
     return table.render(style);
   } catch (const std::exception& error) {
-    return err(ErrorCode::kInternal,
-               "divvyd's answer was not understood ({}); are divvy and divvyd of one version?",
-               error.what());
+    return err(not_understood(error.what()));
   }
 }
 

@@ -20,9 +20,6 @@
 namespace divvy::cli {
 namespace {
 
-constexpr OutputFormat kListFormats[] = {OutputFormat::kTable, OutputFormat::kWide,
-                                         OutputFormat::kJson,  OutputFormat::kYaml,
-                                         OutputFormat::kName,  OutputFormat::kCsv};
 constexpr OutputFormat kOneFormats[] = {OutputFormat::kTable, OutputFormat::kWide,
                                         OutputFormat::kJson,  OutputFormat::kYaml,
                                         OutputFormat::kName,  OutputFormat::kCsv};

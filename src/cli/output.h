@@ -12,6 +12,10 @@
 namespace divvy::cli {
 
 enum class OutputFormat { kTable, kWide, kJson, kYaml, kName, kCsv };
+// Those of commands that list things.
+inline constexpr OutputFormat kListFormats[] = {OutputFormat::kTable, OutputFormat::kWide,
+                                                OutputFormat::kJson,  OutputFormat::kYaml,
+                                                OutputFormat::kName,  OutputFormat::kCsv};
 
 // Reads the value of -o; only the `allowed` formats are accepted and named in the message.
 [[nodiscard]] Result<OutputFormat> parse_output_format(std::string_view text,

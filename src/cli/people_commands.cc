@@ -23,9 +23,6 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr OutputFormat kListFormats[] = {OutputFormat::kTable, OutputFormat::kWide,
-                                         OutputFormat::kJson,  OutputFormat::kYaml,
-                                         OutputFormat::kName,  OutputFormat::kCsv};
 constexpr OutputFormat kTextFormats[] = {OutputFormat::kTable, OutputFormat::kJson,
                                          OutputFormat::kYaml};
 

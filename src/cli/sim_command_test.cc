@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/temporary_folder.h"
 #include "cli/app.h"
 #include "cli/testing.h"
 
@@ -29,8 +30,6 @@ bool has(const std::string& text, std::string_view piece) {
 class Sim : public testing::Test {
  protected:
   Sim() {
-    std::string name = (std::filesystem::temp_directory_path() / "divvy-sim-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
     // Two nodes; of the four arrivals the last one finds no place.
     nodes_ = file("nodes.csv",
                   "sn,cpu_milli,memory_mib,gpu,model\n"
@@ -42,7 +41,6 @@ class Sim : public testing::Test {
                  "pod-0001,1000,1024,2,1000,T4|P100\n");
     sequence_ = file("order.txt", "0\n0\n1\n1\n");
   }
-  ~Sim() override { std::filesystem::remove_all(folder_); }
 
   std::string file(const std::string& name, std::string_view text) {
     const std::filesystem::path path = folder_ / name;
@@ -69,7 +67,7 @@ class Sim : public testing::Test {
     return divvy(words, terminal_errors);
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
   std::string nodes_;
   std::string pods_;
   std::string sequence_;

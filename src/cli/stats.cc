@@ -115,9 +115,7 @@ Result<Stats> parse_stats(const std::string& document) {
     }
     return stats;
   } catch (const std::exception& error) {
-    return err(ErrorCode::kInternal,
-               "divvyd's answer was not understood ({}); are divvy and divvyd of one version?",
-               error.what());
+    return err(not_understood(error.what()));
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/answer.h"
 #include "cli/exit_codes.h"
 #include "cli/list_view.h"
 #include "cli/session.h"
@@ -152,9 +153,7 @@ Result<std::string> tenant_table(const std::string& document, const Style& style
     }
     return result;
   } catch (const std::exception& error) {
-    return err(ErrorCode::kInternal,
-               "divvyd's answer was not understood ({}); are divvy and divvyd of one version?",
-               error.what());
+    return err(not_understood(error.what()));
   }
 }
 

@@ -2,9 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <fstream>
+
+#include "base/temporary_folder.h"
 
 namespace divvy::config {
 namespace {
@@ -15,13 +16,6 @@ using ::testing::IsEmpty;
 
 class Live : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "live-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::filesystem::path file() const { return folder_ / "divvyd.yaml"; }
   void write(std::string_view text) const { std::ofstream(file()) << text; }
   LiveConfig start(LiveConfig::Override before_file = {}) const {
@@ -31,7 +25,7 @@ class Live : public ::testing::Test {
   }
 
  private:
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(Live, AReloadPassesOnWhatChanged) {

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "base/temporary_folder.h"
 #include "control/testing.h"
 #include "store/job_table.h"
 
@@ -68,8 +69,6 @@ class FaultyAgent final : public agent::Agent {
 class TwoMachines {
  public:
   explicit TwoMachines(std::uint64_t seed) : dice_(seed) {
-    char name[] = "/tmp/divvy-agents-XXXXXX";
-    folder_ = mkdtemp(name);
     const jobs::Fleet fleet = jobs::testing::fleet(2, 2);
     for (std::size_t i = 0; i < 2; ++i) {
       machines_.push_back(std::make_unique<FaultyAgent>(testing::machine_state(fleet, i)));
@@ -82,7 +81,6 @@ class TwoMachines {
     set_calm(true);
     dispatcher_.reset();
     database_.reset();
-    std::filesystem::remove_all(folder_);
   }
 
   void open() {
@@ -204,7 +202,7 @@ class TwoMachines {
 
  private:
   std::mt19937_64 dice_;
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
   ManualClock clock_;
   std::unique_ptr<agent::Agents> agents_;
   std::unique_ptr<store::Database> database_;

@@ -16,6 +16,7 @@
 #include "agent/agents.h"
 #include "agent/workers.h"
 #include "base/clock.h"
+#include "base/temporary_folder.h"
 #include "base/unique_fd.h"
 #include "control/dispatcher.h"
 #include "jobs/testing.h"
@@ -413,14 +414,11 @@ class House {
  public:
   explicit House(Dispatcher::Drive drive = Dispatcher::Drive::kCaller)
       : agent(machine_state(jobs::testing::fleet(1, 2))), drive_(drive) {
-    char name[] = "/tmp/divvy-dispatch-XXXXXX";
-    folder_ = mkdtemp(name);
     open();
   }
   ~House() {
     dispatcher.reset();
     database.reset();
-    std::filesystem::remove_all(folder_);
   }
 
   void open() {
@@ -488,7 +486,7 @@ class House {
   std::mutex events_mutex_;
   std::condition_variable events_changed_;
   std::uint64_t events_ = 0;  // times that some were written
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
 
 }  // namespace divvy::control::testing

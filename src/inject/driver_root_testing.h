@@ -5,7 +5,6 @@
 #include <elf.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <cstring>
 #include <filesystem>
@@ -14,6 +13,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "base/temporary_folder.h"
 
 namespace divvy::inject::testing {
 
@@ -89,15 +90,6 @@ inline std::string ldcache(const std::vector<std::pair<std::string, std::string>
 
 class FakeRoot {
  public:
-  FakeRoot() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "driver-XXXXXX").string();
-    EXPECT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  ~FakeRoot() { std::filesystem::remove_all(folder_); }
-  FakeRoot(const FakeRoot&) = delete;
-  FakeRoot& operator=(const FakeRoot&) = delete;
-
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
   [[nodiscard]] std::filesystem::path at(const std::filesystem::path& inside) const {
     return folder_ / inside.relative_path();
@@ -146,7 +138,7 @@ class FakeRoot {
   }
 
  private:
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
 
 }  // namespace divvy::inject::testing

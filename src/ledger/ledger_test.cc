@@ -1,11 +1,11 @@
 #include "ledger/ledger.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <thread>
 
 #include "base/log.h"
+#include "base/temporary_folder.h"
 #include "ledger/ledger_testing.h"
 
 namespace divvy::ledger {
@@ -295,8 +295,7 @@ TEST(Ledger, SaysThatTheFirstFileIsDamaged) {
 }
 
 TEST(Ledger, ManyMayGrantAtOnceAndShareTheSyncs) {
-  std::string folder = (std::filesystem::temp_directory_path() / "divvy-ledger-XXXXXX").string();
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const TemporaryFolder folder;
   const auto disk = sys::open_disk(folder);
   constexpr std::uint64_t kThreads = 4;
   constexpr std::uint64_t kGrants = 25;
@@ -322,7 +321,6 @@ TEST(Ledger, ManyMayGrantAtOnceAndShareTheSyncs) {
   const auto ledger = Ledger::open(*disk, "boot").value();
   EXPECT_EQ(ledger->tenants().size(), kThreads * (kGrants / 2));
   EXPECT_EQ(ledger->cordons().size(), kThreads * 5);
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Ledger, WrongPermissionsAreSaidAtTheStart) {

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "model/name.h"
+#include "model/seconds.h"
 
 namespace divvy::model {
 namespace {
@@ -27,8 +28,6 @@ constexpr std::size_t kDeepestQueue = 8;
 constexpr std::size_t kLongestText = 128 * 1024 - 1;
 constexpr std::size_t kLongestTexts = 1024 * 1024;
 constexpr std::size_t kLongestPath = 4095;
-// Longer than anything runs, and far from where time in nanoseconds would overflow.
-constexpr Seconds kLongestTime = std::chrono::days(3660);
 
 tl::unexpected<Error> wrong(std::string_view field, std::string_view what) {
   return err(ErrorCode::kInvalidArgument, "{}: {}", field, what);

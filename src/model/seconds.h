@@ -2,6 +2,7 @@
 // number of seconds. Pure, callable from any thread; any text is safe to pass.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -9,6 +10,9 @@
 #include "model/job_spec.h"
 
 namespace divvy::model {
+
+// Longer than anything runs, and far from where time in nanoseconds would overflow.
+inline constexpr Seconds kLongestTime = std::chrono::days(3660);
 
 [[nodiscard]] Result<Seconds> parse_seconds(std::string_view text);
 

@@ -1,6 +1,5 @@
 #include "net/http_connections.h"
 
-#include <stdlib.h>
 #include <sys/eventfd.h>
 
 #include <fstream>
@@ -9,6 +8,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/temporary_folder.h"
 #include "net/http_testing.h"
 #include "net/tls_testing.h"
 
@@ -19,15 +19,9 @@ using std::chrono::seconds;
 
 class HttpConnectionsTest : public HttpServerTest {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "divvy-net-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
   void TearDown() override {
     connections_.reset();
     server_.reset();
-    std::filesystem::remove_all(folder_);
   }
   static std::string text_of(const std::filesystem::path& file) {
     std::ostringstream text;
@@ -57,7 +51,7 @@ class HttpConnectionsTest : public HttpServerTest {
                                  seconds(60));
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
   std::mutex mutex_;
   std::set<std::thread::id> threads_;
   std::unique_ptr<HttpConnections> connections_;

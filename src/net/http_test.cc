@@ -1,7 +1,6 @@
 #include "net/http.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -12,21 +11,15 @@
 #include <future>
 #include <thread>
 
+#include "base/temporary_folder.h"
+
 namespace divvy::net {
 namespace {
 
 class Http : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "divvy-http-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    options_.socket = folder_ / "socket";
-  }
-  void TearDown() override {
-    server_.reset();
-    std::filesystem::remove_all(folder_);
-  }
+  void SetUp() override { options_.socket = folder_ / "socket"; }
+  void TearDown() override { server_.reset(); }
 
   void serve(HttpHandler handler) {
     auto made = HttpServer::create(options_, std::move(handler));
@@ -51,7 +44,7 @@ class Http : public ::testing::Test {
     return fd;
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
   HttpServerOptions options_;
   std::unique_ptr<HttpServer> server_;
 };

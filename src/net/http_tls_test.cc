@@ -1,8 +1,8 @@
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include <fstream>
 
+#include "base/temporary_folder.h"
 #include "net/http_testing.h"
 #include "net/tls_testing.h"
 
@@ -12,16 +12,10 @@ namespace {
 class HttpTls : public HttpServerTest {
  protected:
   void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "divvy-tls-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
     options_.tls = make_test_identity(folder_, "server", "gpu.example");
     options_.patience = std::chrono::seconds(10);
   }
-  void TearDown() override {
-    server_.reset();
-    std::filesystem::remove_all(folder_);
-  }
+  void TearDown() override { server_.reset(); }
 
   void serve_hello() {
     serve([](const HttpRequest& request, const Caller& caller) {
@@ -48,7 +42,7 @@ class HttpTls : public HttpServerTest {
                         std::chrono::seconds(30));
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(HttpTls, CarriesRequestsAndStreams) {

@@ -1,8 +1,8 @@
-#include <stdlib.h>
 #include <sys/socket.h>
 
 #include <thread>
 
+#include "base/temporary_folder.h"
 #include "net/http_testing.h"
 #include "net/tls_testing.h"
 
@@ -24,15 +24,11 @@ std::string read_to_end(int fd) {
 class HttpUpgradeTest : public HttpServerTest, public ::testing::WithParamInterface<bool> {
  protected:
   void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "divvy-up-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
     if (GetParam()) options_.tls = make_test_identity(folder_, "server", "gpu.example");
   }
   void TearDown() override {
     server_.reset();
     for (std::thread& thread : threads_) thread.join();
-    std::filesystem::remove_all(folder_);
   }
 
   // What is behind the upgrade does `work` with its socket.
@@ -69,7 +65,7 @@ class HttpUpgradeTest : public HttpServerTest, public ::testing::WithParamInterf
                         seconds(30));
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
   std::vector<std::thread> threads_;
 };
 

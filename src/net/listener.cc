@@ -10,6 +10,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/unix_address.h"
+
 namespace divvy::net {
 namespace {
 
@@ -40,15 +42,8 @@ std::uint16_t port_of(int fd) {
 }  // namespace
 
 Result<Listener> Listener::on_path(const std::filesystem::path& path, mode_t mode) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
+  DIVVY_TRY(address, unix_address(path));
   const std::string text = path.string();
-  if (text.size() >= sizeof address.sun_path) {
-    return err(ErrorCode::kInvalidArgument,
-               "the socket path {} is longer than {} characters; choose a shorter run directory",
-               text, sizeof address.sun_path - 1);
-  }
-  text.copy(address.sun_path, sizeof address.sun_path - 1);
   ::unlink(text.c_str());
   Listener listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   // Before and after, so that nobody connects in between whom the mode keeps out.

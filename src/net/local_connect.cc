@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/trusted_path.h"
+#include "base/unix_address.h"
 
 namespace divvy::net {
 namespace {
@@ -56,13 +57,8 @@ Status check_peer(int fd, const std::string& path) {
 
 Result<UniqueFd> connect_locally(const std::filesystem::path& socket,
                                  std::chrono::milliseconds most) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
+  DIVVY_TRY(address, unix_address(socket));
   const std::string path = socket.string();
-  if (path.size() >= sizeof address.sun_path) {
-    return err(ErrorCode::kInvalidArgument, "the socket path {} is too long", path);
-  }
-  path.copy(address.sun_path, sizeof address.sun_path - 1);
   DIVVY_RETURN_IF_ERROR(check_place(socket));
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd) return err(ErrorCode::kResourceExhausted, "no socket: {}", std::strerror(errno));

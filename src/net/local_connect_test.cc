@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -13,6 +12,7 @@
 #include <functional>
 #include <string>
 
+#include "base/temporary_folder.h"
 #include "net/http.h"
 
 namespace divvy::net {
@@ -24,13 +24,6 @@ constexpr uid_t kOther = 65'534;
 
 class LocalConnect : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "divvy-local-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   // In the child of a test that may become anybody.
   static bool as_other(const std::function<bool()>& does) {
     const pid_t child = ::fork();
@@ -54,14 +47,14 @@ class LocalConnect : public ::testing::Test {
                         std::nullopt);
   }
 
-  fs::path folder_;
+  TemporaryFolder folder_;
   const UniqueFd listener_{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
 };
 
 // As a user without XDG_RUNTIME_DIR finds it: /tmp/divvy-UID, which anybody can make first.
 TEST_F(LocalConnect, RefusesASocketInAnotherUsersFolder) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to be two users";
-  ASSERT_EQ(::chmod(folder_.c_str(), 01777), 0);
+  ASSERT_EQ(::chmod(folder_.path().c_str(), 01777), 0);
   const fs::path theirs = folder_ / "divvy-0";
   ASSERT_TRUE(as_other([&] {
     return ::mkdir(theirs.c_str(), 0755) == 0 && listen_at(listener_.get(), theirs / "divvyd.sock");
@@ -78,9 +71,9 @@ TEST_F(LocalConnect, RefusesASocketInAnotherUsersFolder) {
 TEST_F(LocalConnect, RefusesAListenerOfAnotherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to be two users";
   const fs::path socket = folder_ / "divvyd.sock";
-  ASSERT_EQ(::chmod(folder_.c_str(), 0777), 0);
+  ASSERT_EQ(::chmod(folder_.path().c_str(), 0777), 0);
   ASSERT_TRUE(as_other([&] { return listen_at(listener_.get(), socket); }));
-  ASSERT_EQ(::chmod(folder_.c_str(), 0755), 0);
+  ASSERT_EQ(::chmod(folder_.path().c_str(), 0755), 0);
   const auto answer = ask(socket);
   ASSERT_FALSE(answer.has_value());
   EXPECT_EQ(answer.error().code, ErrorCode::kPermissionDenied);

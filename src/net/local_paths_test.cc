@@ -7,6 +7,8 @@
 
 #include <fstream>
 
+#include "base/temporary_folder.h"
+
 namespace divvy::net {
 namespace {
 
@@ -27,14 +29,8 @@ void as_somebody(const Check& check) {
 
 class LocalPaths : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "paths-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    machine_ = pattern;
-    std::filesystem::permissions(machine_, std::filesystem::perms(0755));
-  }
-  void TearDown() override { std::filesystem::remove_all(machine_); }
-  std::filesystem::path machine_;
+  void SetUp() override { std::filesystem::permissions(machine_, std::filesystem::perms(0755)); }
+  TemporaryFolder machine_;
 };
 
 TEST_F(LocalPaths, ACommandFindsTheDaemonOfTheMachineAlsoWhileItIsDown) {

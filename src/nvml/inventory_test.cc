@@ -1,11 +1,11 @@
 #include "nvml/inventory.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "base/temporary_folder.h"
 #include "nvml/fake_library.h"
 
 namespace divvy::nvml {
@@ -25,14 +25,6 @@ model::Node inventory(FakeLibrary& library, const std::string& pci_devices = "/n
 // A folder shaped like /sys/bus/pci/devices that goes away with the test.
 class PciDevices {
  public:
-  PciDevices() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "divvy-pci-XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  ~PciDevices() { std::filesystem::remove_all(path_); }
-  PciDevices(const PciDevices&) = delete;
-  PciDevices& operator=(const PciDevices&) = delete;
-
   void add(const std::string& address, const std::string& numa_node) const {
     std::filesystem::create_directory(path_ / address);
     std::ofstream(path_ / address / "numa_node") << numa_node << '\n';
@@ -40,7 +32,7 @@ class PciDevices {
   std::string path() const { return path_.string(); }
 
  private:
-  std::filesystem::path path_;
+  TemporaryFolder path_;
 };
 
 TEST(Inventory, ListsEverythingThatAHealthyGpuAnswers) {

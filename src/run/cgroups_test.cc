@@ -95,7 +95,7 @@ class FakeUnified : public ::testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  TemporaryFolder folder_;
+  MembersFolder folder_;
   sys::CgroupTree tree_;
   fs::path group_;
 };
@@ -144,7 +144,7 @@ TEST_F(FakeUnified, TellsWhatWasUsedInIt) {
 }
 
 TEST(Cgroup, OfVersionOneTellsWhatWasUsedInIt) {
-  const TemporaryFolder folder;
+  const MembersFolder folder;
   fs::create_directories(folder.path() / "cpu");
   fs::create_directories(folder.path() / "memory");
   std::ofstream(folder.path() / "cpu/cpu.stat") << "nr_periods 0\nnr_throttled 0\n";

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "run/cgroups.h"
 #include "run/member_program.h"
+#include "sys/exec_pointers.h"
 #include "sys/processes.h"
 
 namespace divvy::run {
@@ -65,28 +66,20 @@ Status kill_processes(const Cgroup& group, const std::string& name) {
 // Without fork: the daemon has threads.
 Status run_to_the_end(const ChildPlan& plan) {
   std::vector<std::string> words = plan.words;
-  std::vector<char*> word_pointers;
-  word_pointers.reserve(words.size() + 1);
-  for (std::string& word : words) word_pointers.push_back(word.data());
-  word_pointers.push_back(nullptr);
   std::vector<std::string> variables;
   for (const auto& [name, value] : plan.environment) {
     // It is not one of the member's processes.
     if (name != kMemberVariable) variables.push_back(fmt::format("{}={}", name, value));
   }
-  std::vector<char*> variable_pointers;
-  variable_pointers.reserve(variables.size() + 1);
-  for (std::string& variable : variables) variable_pointers.push_back(variable.data());
-  variable_pointers.push_back(nullptr);
-
   posix_spawn_file_actions_t streams;
   ::posix_spawn_file_actions_init(&streams);
   for (const int stream : {0, 1, 2}) {
     ::posix_spawn_file_actions_addopen(&streams, stream, "/dev/null", O_RDWR, 0);
   }
   pid_t child = -1;
-  const int failed = ::posix_spawnp(&child, words[0].c_str(), &streams, nullptr,
-                                    word_pointers.data(), variable_pointers.data());
+  const int failed =
+      ::posix_spawnp(&child, words[0].c_str(), &streams, nullptr, sys::exec_pointers(words).data(),
+                     sys::exec_pointers(variables).data());
   ::posix_spawn_file_actions_destroy(&streams);
   if (failed != 0) return err(ErrorCode::kNotFound, "{} could not be started", words[0]);
   const UniqueFd life(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <memory>
 
+#include "base/time_text.h"
 #include "run/output_log.h"
 #include "sys/durable_file.h"
 
@@ -237,7 +238,7 @@ void GangLog::clear_watches() const {
 std::string to_text(const LogLine& line, const LogStyle& style) {
   std::string result;
   if (style.ranks) result += fmt::format("[{}] ", line.rank);
-  if (style.timestamps) result += log_time(line.at) + " ";
+  if (style.timestamps) result += time_text(line.at) + " ";
   if (line.stream == LogStream::kDivvy) result += "divvy: ";
   return result + line.text + "\n";
 }

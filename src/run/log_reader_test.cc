@@ -45,7 +45,7 @@ class LogTest : public ::testing::Test {
     return count;
   }
 
-  TemporaryFolder folder_;
+  MembersFolder folder_;
   UniqueFd fd_;
 };
 
@@ -142,7 +142,7 @@ TEST_F(LogTest, OfAFolderThatIsNotThereIsNotFound) {
 }
 
 TEST(GangLog, PutsTheLinesOfAllMembersInTheOrderOfTheirTimes) {
-  TemporaryFolder folders[2];
+  MembersFolder folders[2];
   GangLog gang;
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
     const UniqueFd fd(::open(folders[rank].path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

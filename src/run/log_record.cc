@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "base/time_text.h"
+
 namespace divvy::run {
 namespace {
 
@@ -63,18 +65,8 @@ std::string_view to_string(LogStream stream) {
   return "divvy";
 }
 
-std::string log_time(WallTime at) {
-  const auto day = std::chrono::floor<days>(at);
-  const std::chrono::year_month_day date(day);
-  const std::chrono::hh_mm_ss time(at - day);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:09}Z", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                     time.hours().count(), time.minutes().count(), time.seconds().count(),
-                     time.subseconds().count());
-}
-
 std::string to_text(const LogRecord& record) {
-  return fmt::format("{} {} {} {}\n", log_time(record.at), to_string(record.stream),
+  return fmt::format("{} {} {} {}\n", time_text(record.at), to_string(record.stream),
                      record.whole ? 'F' : 'P', record.bytes);
 }
 

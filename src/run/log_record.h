@@ -34,7 +34,4 @@ struct LogRecord {
 // A line without its line end; nothing when it is not such a record. The bytes point into `line`.
 [[nodiscard]] std::optional<LogRecord> parse_log_record(std::string_view line);
 
-// "2026-01-01T00:00:00.000000000Z"
-[[nodiscard]] std::string log_time(WallTime at);
-
 }  // namespace divvy::run

@@ -20,6 +20,7 @@
 #include "run/leftovers.h"
 #include "run/shepherd.h"
 #include "run/shepherd_client.h"
+#include "sys/exec_pointers.h"
 #include "sys/processes.h"
 
 extern char** environ;
@@ -37,14 +38,6 @@ bool is_for_tenants_only(std::string_view entry) {
   constexpr std::array<std::string_view, 5> kNames = {
       "LD_PRELOAD=", "DIVVY_SOCKET=", "DIVVY_MEMBER=", "CUDA_VISIBLE_DEVICES=", "CUDA_MPS_"};
   return std::ranges::any_of(kNames, [entry](auto name) { return entry.starts_with(name); });
-}
-
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> result;
-  result.reserve(texts.size() + 1);
-  for (std::string& text : texts) result.push_back(text.data());
-  result.push_back(nullptr);
-  return result;
 }
 
 // posix_spawn, because the daemon has threads and much memory.
@@ -76,8 +69,9 @@ Result<pid_t> spawn(std::vector<std::string> words, const MemberFolder& folder, 
   const std::string program = words[0];
   // What people see in a list of processes.
   if (program == "/proc/self/exe") words[0] = "divvyd";
-  const int failed = ::posix_spawn(&pid, program.c_str(), &actions, &attributes,
-                                   pointers(words).data(), pointers(variables).data());
+  const int failed =
+      ::posix_spawn(&pid, program.c_str(), &actions, &attributes, sys::exec_pointers(words).data(),
+                    sys::exec_pointers(variables).data());
   ::posix_spawn_file_actions_destroy(&actions);
   ::posix_spawnattr_destroy(&attributes);
   if (failed == 0) return pid;
@@ -248,6 +242,8 @@ MemberReport MachineRuntime::end_if_lost(const MemberFolder& folder) {
 MemberReport MachineRuntime::report_now(const MemberFolder& folder) {
   Look seen = look(folder);
   if (seen.lock) {
+    // The reaper takes whatever is locked for alive.
+    seen.lock.reset();
     const std::lock_guard guard(mutex_);
     lost_.insert(folder.key());
     if (!reaper_.joinable() && !stopping_) reaper_ = std::thread([this] { reap(); });

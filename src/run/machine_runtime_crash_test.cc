@@ -1,9 +1,13 @@
 // Daemons and shepherds that are killed with -9, at moments that nobody chose.
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
+#include <future>
 #include <random>
 
 #include "run/member_folder.h"
@@ -17,6 +21,35 @@ namespace fs = std::filesystem;
 using std::chrono::seconds;
 
 constexpr int kRounds = 25;
+
+// Where a script stops until the test lets it go on.
+class Barrier {
+ public:
+  explicit Barrier(const fs::path& path)
+      : reached_(make(path.string() + ".reached")), go_(make(path.string() + ".go")) {}
+
+  std::string script() const {
+    return fmt::format("echo > {}; read go < {}", reached_.path, go_.path);
+  }
+  [[nodiscard]] bool is_reached() const {
+    pollfd wait{reached_.fd.get(), POLLIN, 0};
+    return ::poll(&wait, 1, std::chrono::milliseconds(kTestPatience).count()) == 1;
+  }
+  void open() const { EXPECT_EQ(::write(go_.fd.get(), "\n", 1), 1); }
+
+ private:
+  struct Fifo {
+    std::string path;
+    UniqueFd fd;
+  };
+  static Fifo make(const std::string& path) {
+    EXPECT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    return {path, UniqueFd(::open(path.c_str(), O_RDWR | O_CLOEXEC))};
+  }
+
+  Fifo reached_;
+  Fifo go_;
+};
 
 // With control groups, and without: there, the environment is what tells whose a process is.
 class Crash : public RuntimeTest, public ::testing::WithParamInterface<bool> {
@@ -45,6 +78,20 @@ class Crash : public RuntimeTest, public ::testing::WithParamInterface<bool> {
   MemberStart busy(std::uint64_t job) {
     return shell(job, fmt::format("echo start >> {}; (setsid sleep 1000 &); exec sleep 1000",
                                   (starts() / to_string(key(job))).string()));
+  }
+  // As a daemon leaves it that was killed before it had a shepherd.
+  void leave_behind(MemberStart member, std::vector<std::string> podman = {"podman"}) {
+    const auto folder = MemberFolder::create(folder_.path() / "members", member.key);
+    ASSERT_TRUE(folder.has_value()) << folder.error().message;
+    PodmanSettings settings;
+    settings.program = std::move(podman);
+    ASSERT_TRUE(folder->write(Orders{std::move(member), settings, GetParam()}).has_value());
+  }
+  // The same of a container, whose removal stops at the barrier.
+  void leave_container_behind(std::uint64_t job, const Barrier& barrier) {
+    MemberStart member = shell(job, "true");
+    member.container.emplace().image = "none";
+    leave_behind(std::move(member), {"/bin/sh", "-c", barrier.script()});
   }
   void wait_a_moment(int most_us) {
     // Not to wait for something, but to be anywhere.
@@ -82,6 +129,40 @@ TEST_P(Crash, AShepherdThatComesLateLeavesTheNextStartAlone) {
   ASSERT_FALSE(next->ending().has_value());
   EXPECT_EQ(next->ending().error().code, ErrorCode::kNotFound) << "it has said nothing";
   EXPECT_TRUE(next->remove().has_value());
+}
+
+// The reaper is at another lost member while this one is ended, forgotten and started anew; it
+// comes to it when the new start has its folder and no shepherd yet.
+TEST_P(Crash, AMemberStartedAgainIsNotEndedByTheReaperOfItsEarlierStart) {
+  const Barrier before(folder_.path() / "before");
+  const Barrier starting(folder_.path() / "starting");
+  const Barrier after(folder_.path() / "after");
+  auto options = this->options();
+  options.control_groups = GetParam();
+  options.shepherd = {"/bin/sh", "-c",
+                      fmt::format("{}; exec {} \"$0\"", starting.script(), SHEPHERD_PROGRAM)};
+  runtime_ = *MachineRuntime::create(options, clock_);
+  leave_container_behind(1, before);
+  ASSERT_TRUE(runtime_->find());
+  ASSERT_TRUE(before.is_reached());
+  leave_behind(shell(2, "exit 3"));
+  leave_container_behind(3, after);
+  ASSERT_TRUE(runtime_->find());
+  ASSERT_EQ(runtime_->find(key(2))->phase, MemberPhase::kLost);
+  ASSERT_TRUE(runtime_->forget(key(2)));
+
+  auto started =
+      std::async(std::launch::async, [&] { return runtime_->start(shell(2, "exit 4")); });
+  ASSERT_TRUE(starting.is_reached());
+  before.open();
+  ASSERT_TRUE(after.is_reached()) << "the reaper has passed it";
+  starting.open();
+  const Status done = started.get();
+  EXPECT_TRUE(done) << done.error().message;
+  const MemberReport report = await_end(key(2));
+  EXPECT_EQ(report.phase, MemberPhase::kEnded);
+  EXPECT_EQ(report.end.value_or(model::MemberEnd{}).exit_code, 4);
+  after.open();
 }
 
 TEST_P(Crash, MembersOutliveTheDaemonThatStartedThem) {

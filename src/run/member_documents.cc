@@ -1,11 +1,13 @@
 #include "run/member_documents.h"
 
-#include "run/json_fields.h"
+#include "model/json_fields.h"
 
 namespace divvy::run {
 namespace {
 
 namespace json = boost::json;
+using model::JsonFields;
+using model::Unread;
 
 json::array texts(const std::vector<std::string>& items) {
   json::array result;
@@ -33,34 +35,25 @@ json::object limits_object(const model::MemberLimits& limits) {
   return result;
 }
 
-model::MemberLimits read_limits(JsonFields& above, const json::object& object) {
-  model::MemberLimits limits;
-  JsonFields fields(object);
-  fields.take("cpuMilli", limits.cpu_milli);
-  fields.take("pids", limits.pids);
-  std::optional<std::uint64_t> ram;
-  std::optional<std::uint64_t> shm;
-  fields.take("ramBytes", ram);
-  fields.take("shmBytes", shm);
-  if (ram) limits.ram = Bytes(*ram);
-  if (shm) limits.shm = Bytes(*shm);
-  const json::object* const ulimits = fields.object("ulimits");
-  for (std::size_t i = 0; ulimits != nullptr && i < ulimits->size(); ++i) {
-    const auto entry = ulimits->begin() + static_cast<std::ptrdiff_t>(i);
-    const json::object* const pair = entry->value().if_object();
-    if (pair == nullptr) {
-      fields.refuse("ulimits", "does not hold pairs");
-      break;
-    }
-    JsonFields both(*pair);
-    model::Ulimit limit;
-    both.take("soft", limit.soft);
-    both.take("hard", limit.hard);
-    fields.adopt(both.status());
-    limits.ulimits[std::string(std::string_view(entry->key()))] = limit;
-  }
-  above.adopt(fields.status());
-  return limits;
+// Exact, unlike what people write.
+void read_bytes(JsonFields& fields, std::string_view name, std::optional<Bytes>& into) {
+  std::optional<std::uint64_t> count;
+  fields.read(name, count);
+  if (count) into = Bytes(*count);
+}
+
+void read_limits(JsonFields& fields, model::MemberLimits& limits) {
+  fields.read("cpuMilli", limits.cpu_milli);
+  fields.read("pids", limits.pids);
+  read_bytes(fields, "ramBytes", limits.ram);
+  read_bytes(fields, "shmBytes", limits.shm);
+  fields.read_map("ulimits",
+                  [&](const std::string& name, const json::value& item, const std::string& place) {
+                    fields.inside(item, place, [&](JsonFields& inside) {
+                      inside.read("soft", limits.ulimits[name].soft);
+                      inside.read("hard", limits.ulimits[name].hard);
+                    });
+                  });
 }
 
 json::object container_object(const model::ContainerSpec& container) {
@@ -80,30 +73,24 @@ json::object container_object(const model::ContainerSpec& container) {
   return result;
 }
 
-model::ContainerSpec read_container(JsonFields& above, const json::object& object) {
-  model::ContainerSpec container;
-  JsonFields fields(object);
-  fields.take("image", container.image);
-  fields.take("entryPoint", container.entry_point);
-  for (const json::object* item : fields.objects("mounts")) {
-    model::Mount mount;
-    JsonFields inner(*item);
-    inner.take("source", mount.source);
-    inner.take("target", mount.target);
-    inner.take("readOnly", mount.read_only);
-    fields.adopt(inner.status());
-    container.mounts.push_back(std::move(mount));
-  }
-  for (const json::object* item : fields.objects("ports")) {
-    model::PublishedPort port;
-    JsonFields inner(*item);
-    inner.take("host", port.host);
-    inner.take("container", port.container);
-    fields.adopt(inner.status());
-    container.ports.push_back(port);
-  }
-  above.adopt(fields.status());
-  return container;
+void read_container(JsonFields& fields, model::ContainerSpec& container) {
+  fields.read("image", container.image);
+  fields.read("entryPoint", container.entry_point);
+  fields.read_list("mounts", [&](const json::value& item, const std::string& place) {
+    fields.inside(item, place, [&](JsonFields& inside) {
+      model::Mount& mount = container.mounts.emplace_back();
+      inside.read("source", mount.source);
+      inside.read("target", mount.target);
+      inside.read("readOnly", mount.read_only);
+    });
+  });
+  fields.read_list("ports", [&](const json::value& item, const std::string& place) {
+    fields.inside(item, place, [&](JsonFields& inside) {
+      model::PublishedPort& port = container.ports.emplace_back();
+      inside.read("host", port.host);
+      inside.read("container", port.container);
+    });
+  });
 }
 
 json::object member_object(const MemberStart& member) {
@@ -125,57 +112,31 @@ json::object member_object(const MemberStart& member) {
   return result;
 }
 
-void read_groups(JsonFields& fields, const json::object& object, std::vector<gid_t>& groups) {
-  const json::value* const found = object.if_contains("groups");
-  if (found == nullptr) return;
-  const json::array* const items = found->if_array();
-  if (items == nullptr) return fields.refuse("groups", "is not a list");
-  for (const json::value& item : *items) {
-    json::error_code code;
-    groups.push_back(item.to_number<gid_t>(code));
-    if (code.failed()) return fields.refuse("groups", "is not a list of numbers");
-  }
-}
-
-MemberStart read_member(JsonFields& above, const json::object& object) {
-  MemberStart member;
-  JsonFields fields(object);
-  std::string key;
-  fields.take("key", key);
-  if (auto parsed = parse_member_key(key)) {
-    member.key = *parsed;
+void read_member(JsonFields& fields, MemberStart& member) {
+  if (const auto key = fields.parsed("key", model::parse_member_key)) {
+    member.key = *key;
   } else {
-    fields.refuse("key", "is not the name of a member");
+    fields.refuse("key", "it is missing");
   }
-  fields.take("command", member.command);
-  fields.take("environment", member.environment);
-  fields.take("workingDirectory", member.working_directory);
+  fields.read("command", member.command);
+  fields.read("environment", member.environment);
+  fields.read("workingDirectory", member.working_directory);
   // Without them it would run as root.
-  std::optional<uid_t> uid;
-  std::optional<gid_t> gid;
-  fields.take("uid", uid);
-  fields.take("gid", gid);
-  if (!uid || !gid) fields.refuse("uid", "or gid is missing");
-  member.uid = uid.value_or(65534);
-  member.gid = gid.value_or(65534);
-  read_groups(fields, object, member.groups);
-  if (const json::object* limits = fields.object("limits")) {
-    member.limits = read_limits(fields, *limits);
-  }
-  if (const json::object* container = fields.object("container")) {
-    member.container = read_container(fields, *container);
-  }
-  fields.take("cdiDevices", member.cdi_devices);
+  fields.need("uid", member.uid);
+  fields.need("gid", member.gid);
+  fields.read("groups", member.groups);
+  fields.inside("limits", [&](JsonFields& inside) { read_limits(inside, member.limits); });
+  fields.inside("container",
+                [&](JsonFields& inside) { read_container(inside, member.container.emplace()); });
+  fields.read("cdiDevices", member.cdi_devices);
   std::uint32_t grace = static_cast<std::uint32_t>(member.grace.count());
-  fields.take("graceSeconds", grace);
+  fields.read("graceSeconds", grace);
   member.grace = std::chrono::seconds(grace);
-  fields.take("keepInput", member.keep_input);
+  fields.read("keepInput", member.keep_input);
   std::uint64_t part = member.log_part.count();
-  fields.take("logPartBytes", part);
+  fields.read("logPartBytes", part);
   member.log_part = Bytes(part);
-  fields.take("logParts", member.log_parts);
-  above.adopt(fields.status());
-  return member;
+  fields.read("logParts", member.log_parts);
 }
 
 }  // namespace
@@ -192,25 +153,20 @@ std::string to_document(const Orders& orders) {
 }
 
 Result<Orders> parse_orders(std::string_view text) {
-  DIVVY_TRY(object, parse_object(text, "orders"));
   Orders orders;
-  JsonFields fields(object);
-  if (const json::object* member = fields.object("member")) {
-    orders.member = read_member(fields, *member);
-  } else {
-    fields.refuse("member", "is missing");
-  }
-  if (const json::object* podman = fields.object("podman")) {
-    JsonFields inner(*podman);
-    inner.take("program", orders.podman.program);
-    inner.take("runOptions", orders.podman.run_options);
-    inner.take("perUser", orders.podman.per_user);
-    inner.take("runFolder", orders.podman.run_folder);
-    inner.take("storage", orders.podman.storage);
-    fields.adopt(inner.status());
-  }
-  fields.take("controlGroups", orders.control_groups);
-  DIVVY_RETURN_IF_ERROR(with_context(fields.status(), "orders"));
+  DIVVY_RETURN_IF_ERROR(
+      model::read_own_json("orders", text, Unread::kLeft, [&](JsonFields& fields) {
+        if (!fields.has("member")) fields.refuse("member", "it is missing");
+        fields.inside("member", [&](JsonFields& inside) { read_member(inside, orders.member); });
+        fields.inside("podman", [&](JsonFields& inside) {
+          inside.read("program", orders.podman.program);
+          inside.read("runOptions", orders.podman.run_options);
+          inside.read("perUser", orders.podman.per_user);
+          inside.read("runFolder", orders.podman.run_folder);
+          inside.read("storage", orders.podman.storage);
+        });
+        fields.read("controlGroups", orders.control_groups);
+      }));
   return orders;
 }
 
@@ -225,20 +181,17 @@ std::string to_document(const Watch& watch) {
 }
 
 Result<Watch> parse_watch(std::string_view text) {
-  DIVVY_TRY(object, parse_object(text, "watch"));
   Watch watch;
-  JsonFields fields(object);
-  if (const json::object* shepherd = fields.object("shepherd")) {
-    JsonFields inner(*shepherd);
-    inner.take("pid", watch.shepherd.pid);
-    inner.take("startTicks", watch.shepherd.start_ticks);
-    inner.take("boot", watch.shepherd.boot);
-    fields.adopt(inner.status());
-  }
-  fields.take("pid", watch.pid);
-  fields.take("groups", watch.groups);
-  fields.take("without", watch.without);
-  DIVVY_RETURN_IF_ERROR(with_context(fields.status(), "watch"));
+  DIVVY_RETURN_IF_ERROR(model::read_own_json("watch", text, Unread::kLeft, [&](JsonFields& fields) {
+    fields.inside("shepherd", [&](JsonFields& inside) {
+      inside.read("pid", watch.shepherd.pid);
+      inside.read("startTicks", watch.shepherd.start_ticks);
+      inside.read("boot", watch.shepherd.boot);
+    });
+    fields.read("pid", watch.pid);
+    fields.read("groups", watch.groups);
+    fields.read("without", watch.without);
+  }));
   return watch;
 }
 
@@ -255,27 +208,21 @@ std::string to_document(const Ending& ending) {
 }
 
 Result<Ending> parse_ending(std::string_view text) {
-  DIVVY_TRY(object, parse_object(text, "exit"));
   Ending ending;
-  JsonFields fields(object);
-  std::optional<std::int64_t> at;
-  std::optional<int> code;
-  fields.take("atNs", at);
-  fields.take("exitCode", code);
-  fields.take("signal", ending.end.signal);
-  fields.take("reason", ending.end.reason);
-  fields.take("lost", ending.lost);
-  std::optional<std::int64_t> cpu;
-  std::optional<std::uint64_t> ram;
-  fields.take("cpuNs", cpu);
-  fields.take("ramPeakBytes", ram);
-  // A success is said, never assumed.
-  if (!at || !code) fields.refuse("exitCode", "or atNs is missing");
-  DIVVY_RETURN_IF_ERROR(with_context(fields.status(), "exit"));
-  ending.end.at = WallTime(Duration(*at));
-  ending.end.exit_code = *code;
-  if (cpu && *cpu >= 0) ending.end.use.cpu = Duration(*cpu);
-  if (ram) ending.end.use.ram_peak = Bytes(*ram);
+  DIVVY_RETURN_IF_ERROR(model::read_own_json("exit", text, Unread::kLeft, [&](JsonFields& fields) {
+    std::int64_t at = 0;
+    std::optional<std::int64_t> cpu;
+    // A success is said, never assumed.
+    fields.need("atNs", at);
+    fields.need("exitCode", ending.end.exit_code);
+    fields.read("signal", ending.end.signal);
+    fields.read("reason", ending.end.reason);
+    fields.read("lost", ending.lost);
+    fields.read("cpuNs", cpu);
+    read_bytes(fields, "ramPeakBytes", ending.end.use.ram_peak);
+    ending.end.at = WallTime(Duration(at));
+    if (cpu && *cpu >= 0) ending.end.use.cpu = Duration(*cpu);
+  }));
   return ending;
 }
 

@@ -60,7 +60,7 @@ class FolderTest : public ::testing::Test {
   void spoil(const char* name, const std::string& bytes) {
     std::ofstream(folder_.path() / "job-7.2.3" / name, std::ios::binary) << bytes;
   }
-  TemporaryFolder folder_;
+  MembersFolder folder_;
 };
 
 TEST_F(FolderTest, StoresOrdersWatchAndExitStatus) {

@@ -56,7 +56,7 @@ class Rootless : public ::testing::Test {
     return text.find(piece) != std::string::npos;
   }
 
-  TemporaryFolder folder_;
+  MembersFolder folder_;
   MachineUser user_;
   model::ContainerSpec container_;
   PodmanSettings settings_;

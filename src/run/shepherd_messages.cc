@@ -2,12 +2,13 @@
 
 #include <signal.h>
 
-#include "run/json_fields.h"
+#include "model/json_fields.h"
 
 namespace divvy::run {
 namespace {
 
 namespace json = boost::json;
+using model::JsonFields;
 
 // Longer than any job waits.
 constexpr std::uint32_t kMaxGraceSeconds = 7 * 24 * 3600;
@@ -43,47 +44,45 @@ json::value request_value(const SignalRequest& request) {
 
 void read(JsonFields& fields, StopRequest& request) {
   std::uint32_t grace = 0;
-  fields.take("graceSeconds", grace);
-  if (grace > kMaxGraceSeconds) fields.refuse("graceSeconds", "is too long");
+  fields.read("graceSeconds", grace);
+  if (grace > kMaxGraceSeconds) fields.refuse("graceSeconds", "it is too long");
   request.grace = std::chrono::seconds(grace);
 }
 void read(JsonFields& fields, ExecRequest& request) {
-  fields.take("command", request.command);
-  fields.take("environment", request.environment);
-  fields.take("workingDirectory", request.working_directory);
-  if (const json::object* terminal = fields.object("terminal")) {
-    JsonFields inner(*terminal);
-    request.terminal.emplace();
-    inner.take("rows", request.terminal->rows);
-    inner.take("columns", request.terminal->columns);
-    fields.adopt(inner.status());
-  }
-  if (request.command.empty()) fields.refuse("command", "is empty");
+  fields.read("command", request.command);
+  fields.read("environment", request.environment);
+  fields.read("workingDirectory", request.working_directory);
+  fields.inside("terminal", [&](JsonFields& inside) {
+    TerminalSize& terminal = request.terminal.emplace();
+    inside.read("rows", terminal.rows);
+    inside.read("columns", terminal.columns);
+  });
+  if (request.command.empty()) fields.refuse("command", "it is empty");
   for (const std::string& word : request.command) {
-    if (word.find('\0') != std::string::npos) fields.refuse("command", "has a zero byte in it");
+    if (word.find('\0') != std::string::npos) fields.refuse("command", "a zero byte is in it");
   }
 }
 void read(JsonFields& fields, CopyRequest& request) {
-  fields.take("path", request.path);
-  fields.take("out", request.out);
+  fields.read("path", request.path);
+  fields.read("out", request.out);
   if (!request.path.starts_with('/') || request.path.find('\0') != std::string::npos) {
-    fields.refuse("path", "is not absolute");
+    fields.refuse("path", "it is not absolute");
   }
 }
 void read(JsonFields& /*fields*/, AttachRequest& /*request*/) {}
 void read(JsonFields& /*fields*/, CloseInputRequest& /*request*/) {}
 void read(JsonFields& fields, SignalRequest& request) {
-  fields.take("number", request.signal);
-  if (request.signal < 1 || request.signal >= NSIG) fields.refuse("number", "is no signal");
+  fields.read("number", request.signal);
+  if (request.signal < 1 || request.signal >= NSIG) fields.refuse("number", "it is no signal");
 }
 
 template <typename Request>
-Result<ShepherdRequest> read_request(const json::object& body) {
-  Request request;
-  JsonFields fields(body);
-  read(fields, request);
-  DIVVY_RETURN_IF_ERROR(fields.status());
-  return ShepherdRequest(std::move(request));
+void read_body(JsonFields& fields, std::string_view name, std::optional<ShepherdRequest>& found) {
+  fields.inside(name, [&](JsonFields& inside) {
+    Request request;
+    read(inside, request);
+    found = std::move(request);
+  });
 }
 
 constexpr std::string_view kDone = "done";
@@ -115,18 +114,18 @@ std::string to_message(const ShepherdRequest& request) {
 Result<ShepherdRequest> parse_shepherd_request(std::string_view text) {
   if (text.size() > kMaxShepherdMessage)
     return err(ErrorCode::kOutOfRange, "a request is too long");
-  DIVVY_TRY(object, parse_object(text, "request"));
-  if (object.size() != 1 || !object.begin()->value().is_object()) {
-    return err(ErrorCode::kInvalidArgument, "a request is one object with one object in it");
-  }
-  const std::string_view name = object.begin()->key();
-  const json::object& body = object.begin()->value().get_object();
-  if (name == "stop") return read_request<StopRequest>(body);
-  if (name == "exec") return read_request<ExecRequest>(body);
-  if (name == "copy") return read_request<CopyRequest>(body);
-  if (name == "attach") return read_request<AttachRequest>(body);
-  if (name == "closeInput") return read_request<CloseInputRequest>(body);
-  if (name == "signal") return read_request<SignalRequest>(body);
+  std::optional<ShepherdRequest> found;
+  DIVVY_RETURN_IF_ERROR(
+      model::read_own_json("request", text, model::Unread::kLeft, [&](JsonFields& fields) {
+        const std::string_view name = fields.only();
+        if (name == "stop") read_body<StopRequest>(fields, name, found);
+        if (name == "exec") read_body<ExecRequest>(fields, name, found);
+        if (name == "copy") read_body<CopyRequest>(fields, name, found);
+        if (name == "attach") read_body<AttachRequest>(fields, name, found);
+        if (name == "closeInput") read_body<CloseInputRequest>(fields, name, found);
+        if (name == "signal") read_body<SignalRequest>(fields, name, found);
+      }));
+  if (found) return *std::move(found);
   return err(ErrorCode::kUnsupported, "a shepherd of this version does not know this request");
 }
 
@@ -141,27 +140,27 @@ std::string to_message(const ShepherdAnswer& answer) {
 Result<ShepherdAnswer> parse_shepherd_answer(std::string_view text) {
   if (text.size() > kMaxShepherdMessage)
     return err(ErrorCode::kOutOfRange, "an answer is too long");
-  DIVVY_TRY(object, parse_object(text, "answer"));
   ShepherdAnswer answer;
-  JsonFields fields(object);
-  std::string kind;
-  fields.take("answer", kind);
-  fields.take("pid", answer.pid);
-  fields.take("exitCode", answer.exit_code);
-  fields.take("signal", answer.signal);
-  fields.take("reason", answer.reason);
-  if (kind == kDone) {
-    answer.kind = ShepherdAnswer::Kind::kDone;
-  } else if (kind == kStarted) {
-    answer.kind = ShepherdAnswer::Kind::kStarted;
-  } else if (kind == kEnded) {
-    answer.kind = ShepherdAnswer::Kind::kEnded;
-  } else if (kind == kRefused) {
-    answer.kind = ShepherdAnswer::Kind::kRefused;
-  } else {
-    fields.refuse("answer", "is of a kind that this version does not know");
-  }
-  DIVVY_RETURN_IF_ERROR(fields.status());
+  DIVVY_RETURN_IF_ERROR(
+      model::read_own_json("answer", text, model::Unread::kLeft, [&](JsonFields& fields) {
+        std::string kind;
+        fields.read("answer", kind);
+        fields.read("pid", answer.pid);
+        fields.read("exitCode", answer.exit_code);
+        fields.read("signal", answer.signal);
+        fields.read("reason", answer.reason);
+        if (kind == kDone) {
+          answer.kind = ShepherdAnswer::Kind::kDone;
+        } else if (kind == kStarted) {
+          answer.kind = ShepherdAnswer::Kind::kStarted;
+        } else if (kind == kEnded) {
+          answer.kind = ShepherdAnswer::Kind::kEnded;
+        } else if (kind == kRefused) {
+          answer.kind = ShepherdAnswer::Kind::kRefused;
+        } else {
+          fields.refuse("answer", "this version does not know this kind");
+        }
+      }));
   return answer;
 }
 

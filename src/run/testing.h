@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <stdlib.h>
 
 #include <chrono>
 #include <filesystem>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/temporary_folder.h"
 #include "run/log_reader.h"
 #include "run/machine_runtime.h"
 #include "run/member_program.h"
@@ -23,24 +23,10 @@ namespace divvy::run {
 // Long enough for any machine; only a test that fails waits so long.
 inline constexpr std::chrono::seconds kTestPatience{60};
 
-class TemporaryFolder {
+// Members of other users pass through it to their sockets.
+class MembersFolder : public TemporaryFolder {
  public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "divvy-run-XXXXXX").string();
-    if (::mkdtemp(name.data()) != nullptr) path_ = name;
-    // Members of other users pass through it to their sockets.
-    std::filesystem::permissions(path_, std::filesystem::perms(0711));
-  }
-  ~TemporaryFolder() {
-    std::error_code code;
-    std::filesystem::remove_all(path_, code);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
+  MembersFolder() { std::filesystem::permissions(path(), std::filesystem::perms(0711)); }
 };
 
 class RuntimeTest : public ::testing::Test {
@@ -154,7 +140,7 @@ class RuntimeTest : public ::testing::Test {
     return folder ? folder->watch().value_or(Watch{}) : Watch{};
   }
 
-  TemporaryFolder folder_;
+  MembersFolder folder_;
   SystemClock clock_;
   std::unique_ptr<MachineRuntime> runtime_;
 };

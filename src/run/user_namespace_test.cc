@@ -65,7 +65,7 @@ TEST_F(UserNamespaces, HoldTheUserAndTheRangesAndNobodyElse) {
 TEST_F(UserNamespaces, AreOneForAllThatEnterThem) {
   EXPECT_EQ(run("readlink /proc/self/ns/user /proc/self/ns/mnt"),
             run("readlink /proc/self/ns/user /proc/self/ns/mnt"));
-  TemporaryFolder folder;
+  MembersFolder folder;
   ASSERT_EQ(::chown(folder.path().c_str(), user_.uid, user_.gid), 0);
   const std::string path = folder.path().string();
   EXPECT_EQ(run("mount -t tmpfs none " + path + " && echo x > " + path + "/f"), "");
@@ -75,7 +75,7 @@ TEST_F(UserNamespaces, AreOneForAllThatEnterThem) {
 
 // Root inside is the user outside.
 TEST_F(UserNamespaces, GiveNoRightsOutside) {
-  TemporaryFolder folder;
+  MembersFolder folder;
   const std::string path = folder.path().string();
   std::ofstream(folder.path() / "secret") << "root's\n";
   std::filesystem::permissions(folder.path() / "secret", std::filesystem::perms(0600));

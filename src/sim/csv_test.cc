@@ -7,21 +7,14 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/temporary_folder.h"
+
 namespace divvy::sim {
 namespace {
 
 // A folder of its own for every test, gone afterwards.
 class CsvFile : public testing::Test {
  protected:
-  CsvFile() {
-    std::string pattern = std::filesystem::temp_directory_path() / "divvy-csv-XXXXXX";
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~CsvFile() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-
   std::string write(const std::string& name, std::string_view text) {
     const std::string path = folder_ / name;
     std::ofstream(path, std::ios::binary) << text;
@@ -35,7 +28,7 @@ class CsvFile : public testing::Test {
     return path;
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
 
 Result<CsvTable> parse(std::string_view text, TextLimits limits = {}) {
@@ -162,7 +155,7 @@ TEST_F(CsvFile, RefusesBinaryDamagedAndMissingFilesAndFolders) {
             ":1: the compressed data is damaged (it ends too early); fetch or compress it again");
   EXPECT_EQ(message(folder_ / "none.csv"),
             ": cannot open it: No such file or directory; check the path");
-  EXPECT_EQ(message(folder_), ": this is a folder; name a file inside it");
+  EXPECT_EQ(message(folder_.string()), ": this is a folder; name a file inside it");
 }
 
 }  // namespace

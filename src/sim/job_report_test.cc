@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/temporary_folder.h"
+
 namespace divvy::sim {
 namespace {
 
@@ -67,20 +69,14 @@ TEST(JobReport, ComparesPoliciesInATable) {
 class RunJobs : public testing::Test {
  protected:
   RunJobs() {
-    std::string pattern = std::filesystem::temp_directory_path() / "divvy-jobs-XXXXXX";
-    folder_ = ::mkdtemp(pattern.data());
     options_.trace = folder_ / "t.csv";
     std::ofstream(options_.trace) << "num_gpu,submit_time,iterations,model_name,iteration_time\n"
                                      "8,0,1000,bert,100\n"
                                      "64,1000,10,bert,100\n";
     options_.policies = {"srtf"};
   }
-  ~RunJobs() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
   JobsOptions options_;
 };
 

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/temporary_folder.h"
+
 namespace divvy::sim {
 namespace {
 
@@ -151,8 +153,7 @@ TEST_F(Sequences, RefuseEndlessLines) {
 }
 
 TEST_F(Sequences, AreReadFromPlainAndCompressedFiles) {
-  std::string name = (std::filesystem::temp_directory_path() / "divvy-pack-XXXXXX").string();
-  const std::filesystem::path folder = mkdtemp(name.data());
+  const TemporaryFolder folder;
   const std::string plain = (folder / "order.txt").string();
   const std::string packed = (folder / "order.txt.gz").string();
   const std::string binary = (folder / "binary").string();
@@ -170,7 +171,6 @@ TEST_F(Sequences, AreReadFromPlainAndCompressedFiles) {
   EXPECT_NE(refusal(read_sequence(plain, index_, small)).find(plain), std::string::npos);
   EXPECT_NE(refusal(read_sequence((folder / "none").string(), index_)).find("none"),
             std::string::npos);
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

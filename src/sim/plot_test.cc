@@ -9,6 +9,7 @@
 #include <limits>
 #include <set>
 
+#include "base/temporary_folder.h"
 #include "sim/drawing.h"
 
 namespace divvy::sim {
@@ -92,8 +93,7 @@ TEST(Plot, DrawsNothingWhereThereIsNothing) {
 }
 
 TEST(Plot, WritesSvgFilesOnly) {
-  std::string name = (std::filesystem::temp_directory_path() / "divvy-plot-XXXXXX").string();
-  const std::filesystem::path folder = mkdtemp(name.data());
+  const TemporaryFolder folder;
   const std::string svg = (folder / "a.svg").string();
   EXPECT_TRUE(write_figure(figure(), svg));
   EXPECT_TRUE(write_figure(figure(), (folder / "b.SVG").string()));
@@ -109,7 +109,6 @@ TEST(Plot, WritesSvgFilesOnly) {
   const Status nowhere = write_figure(figure(), (folder / "none/a.svg").string());
   ASSERT_FALSE(nowhere);
   EXPECT_EQ(nowhere.error().code, ErrorCode::kIo);
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Drawing, StrokesKeepTheirWidthColourAndDashes) {

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <memory>
 
 #include "base/check.h"
+#include "base/temporary_folder.h"
 #include "model/job.h"
 #include "store/database.h"
 #include "store/submission.h"
@@ -17,17 +17,9 @@ namespace divvy::store {
 // A folder of its own, gone at the end.
 class StoreTest : public ::testing::Test {
  protected:
-  StoreTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "divvy-store-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) != nullptr) folder_ = pattern;
-  }
-  ~StoreTest() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
   [[nodiscard]] std::filesystem::path file() const { return folder_ / "divvy.db"; }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
 
 // With a database that is open.

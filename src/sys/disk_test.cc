@@ -1,8 +1,9 @@
 #include "sys/disk.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/stat.h>
+
+#include "base/temporary_folder.h"
 
 namespace divvy::sys {
 namespace {
@@ -11,15 +12,8 @@ namespace fs = std::filesystem;
 
 class RealDisk : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "divvy-disk-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    disk_ = open_disk(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  fs::path folder_;
+  void SetUp() override { disk_ = open_disk(folder_); }
+  TemporaryFolder folder_;
   std::unique_ptr<Disk> disk_;
 };
 

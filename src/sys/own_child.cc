@@ -12,6 +12,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "sys/exec_pointers.h"
 #include "sys/process.h"
 
 extern char** environ;
@@ -51,14 +52,6 @@ class SpawnPlan {
   posix_spawnattr_t attributes{};
 };
 
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> result;
-  result.reserve(texts.size() + 1);
-  for (std::string& text : texts) result.push_back(text.data());
-  result.push_back(nullptr);
-  return result;
-}
-
 }  // namespace
 
 Result<OwnChild> OwnChild::start(const Options& options) {
@@ -82,7 +75,7 @@ Result<OwnChild> OwnChild::start(const Options& options) {
   environment.insert(environment.end(), options.environment.begin(), options.environment.end());
   // Also where the file was replaced meanwhile: this is the program that runs.
   const int failed = ::posix_spawn(&child.pid_, "/proc/self/exe", &plan.actions, &plan.attributes,
-                                   pointers(words).data(), pointers(environment).data());
+                                   exec_pointers(words).data(), exec_pointers(environment).data());
   if (failed != 0) {
     child.pid_ = -1;
     return err(ErrorCode::kResourceExhausted, "no child could be started: {}",

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/unix_address.h"
+
 namespace divvy::sys {
 namespace {
 
@@ -16,15 +18,8 @@ constexpr std::size_t kMaxFds = 4;
 
 Result<UniqueFd> listen_for_packets(const std::filesystem::path& path, uid_t owner, gid_t group,
                                     mode_t mode) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
+  DIVVY_TRY(address, unix_address(path));
   const std::string text = path.string();
-  if (text.size() >= sizeof address.sun_path) {
-    return err(ErrorCode::kInvalidArgument,
-               "the socket path {} is longer than {} characters; choose a shorter run directory",
-               text, sizeof address.sun_path - 1);
-  }
-  std::memcpy(address.sun_path, text.c_str(), text.size() + 1);
 
   UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return err(ErrorCode::kResourceExhausted, "no socket: {}", std::strerror(errno));

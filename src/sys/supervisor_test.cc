@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <filesystem>
 
+#include "base/temporary_folder.h"
 #include "base/unique_fd.h"
 
 namespace divvy::sys {
@@ -43,11 +44,10 @@ class Listener {
 };
 
 TEST(Supervisor, NotifiesThroughAPathSocket) {
-  std::string folder = ::testing::TempDir() + "supervisor-XXXXXX";
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const TemporaryFolder folder;
   {
-    const Listener listener(folder + "/notify");
-    const Supervisor supervisor(folder + "/notify", std::nullopt);
+    const Listener listener((folder / "notify").string());
+    const Supervisor supervisor((folder / "notify").string(), std::nullopt);
     supervisor.ready("2 GPUs");
     EXPECT_EQ(listener.next(), "READY=1\nSTATUS=2 GPUs");
     supervisor.stopping();
@@ -58,7 +58,6 @@ TEST(Supervisor, NotifiesThroughAPathSocket) {
     EXPECT_THAT(reloading, HasSubstr("\nMONOTONIC_USEC="));
     EXPECT_EQ(listener.next(), "");
   }
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Supervisor, NotifiesThroughAnAbstractSocket) {

@@ -15,6 +15,7 @@
 #include "api/metrics.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "base/temporary_folder.h"
 #include "ledger/ledger.h"
 #include "nvml/fake_library.h"
 #include "nvml/inventory.h"
@@ -30,10 +31,6 @@ class MachineInside {
       : library(gpus) {
     if (prepare) prepare(library);
     configure_log(LogLevel::kError, LogFormat::kText);
-    std::string pattern =
-        (std::filesystem::temp_directory_path() / "divvy-metrics-XXXXXX").string();
-    DIVVY_CHECK(::mkdtemp(pattern.data()) != nullptr, "no folder {}", pattern);
-    folder_ = pattern;
     disk_ = sys::open_disk(folder_);
     auto ledger = ledger::Ledger::open(*disk_, "boot");
     DIVVY_CHECK(ledger.has_value(), "{}", ledger.error().message);
@@ -56,7 +53,6 @@ class MachineInside {
   ~MachineInside() {
     tenants.reset();
     ledger_.reset();
-    std::filesystem::remove_all(folder_);
   }
   MachineInside(const MachineInside&) = delete;
   MachineInside& operator=(const MachineInside&) = delete;
@@ -118,7 +114,7 @@ class MachineInside {
 
   std::uint64_t jobs_ = 0;
   share::Keeper keeper_ = share::Keeper::create().value();
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
   std::unique_ptr<sys::Disk> disk_;
   std::unique_ptr<ledger::Ledger> ledger_;
 
