@@ -40,6 +40,7 @@ class Suite:
         self.budget = budget
         self.ramp = min(1.0, window / 4)
         self.lead = min(0.2, window / 2)  # all workers have heard of it by then
+        self.ways = ways
         self.natives = {}
         results.update(alone={}, shim={}, caps={}, pair={}, latency={}, four={}, launchbound={},
                        mpsgates={}, failures=[], steps=[], ps={}, window_seconds=window)
@@ -114,7 +115,9 @@ class Suite:
         return worker
 
     def wanted_natives(self):
-        wanted = {("resnet", 0)}
+        wanted = set()
+        if {"shim", "caps", "pair", "latency", "four", "mpsgates"} & self.cases:
+            wanted.add(("resnet", 0))
         if {"shim", "caps"} & self.cases:
             wanted |= {("gemm", 0), ("graph", 0)}
         if "pair" in self.cases:
@@ -179,7 +182,7 @@ class Suite:
     # --- Over MPS alone ---
 
     def run_mps(self):
-        if not {"pair", "four", "latency", "launchbound"} & self.cases:
+        if "mps" not in self.ways or not {"pair", "four", "latency", "launchbound"} & self.cases:
             return
         shares = set()
         shares |= {30, 70} if "pair" in self.cases else set()
@@ -250,7 +253,7 @@ class Suite:
             self.tenants("four", "divvy", *(("resnet", Slice(share)) for share in FOUR))
         if "mpsgates" in self.cases:
             self.gates_over_mps()
-        if "pair" in self.cases:
+        if "pair" in self.cases and "mps" in self.ways:
             self.tenants("pair", "divvy_mps", ("resnet", Slice("0.3", mode="mps")),
                          ("resnet", Slice("0.7", mode="mps")))
 

@@ -117,6 +117,16 @@ class Bench(unittest.TestCase):
         self.assertIn("--gpu 0.25 --cap", calls)
         self.assertEqual(calls.count("mps quit"), 1)
 
+    def test_classic_cases_do_without_mps_and_workers_that_nobody_needs(self):
+        done, results = self.bench("--cases", "pair", "--ways", "native,divvy")
+        self.assertEqual(results["failures"], [], done.stdout + done.stderr)
+        self.assertEqual(set(results["pair"]), {"native", "divvy"})
+        self.assertNotIn("mps", self.calls.read_text())
+        done, results = self.bench("--cases", "nanoseconds")
+        self.assertEqual(results["failures"], [], done.stdout + done.stderr)
+        self.assertEqual(len(results["nanoseconds"]), 3)
+        self.assertEqual(results["alone"], {})
+
     def test_every_light_case_is_measured_in_every_way(self):
         done, results = self.bench("--cases", "light", "--window", "0.05")
         self.assertEqual(results["failures"], [], done.stdout + done.stderr)

@@ -50,6 +50,35 @@ TEST(GpuSchedule, AReturningTenantGetsItsShareAtOnce) {
   }
 }
 
+// Whoever has run in the gaps of one that begins has a whole turn afterwards, not what is left of
+// one. Otherwise an iteration that a turn has room for would be held up twice.
+TEST(GpuSchedule, AnIterationIsHeldUpOnceWhileAThirdTenantArrives) {
+  constexpr std::uint64_t kKernels = 25;
+  const GpuSchedule::Tuning tuning;
+  const Program plain{.kernel_ns = 500'000, .cpu_ns = 4'000, .unknown = 4};
+  std::uint64_t longest = 0;
+  for (std::uint64_t phase = 0; phase < 60; ++phase) {
+    GpuModel gpu;
+    const auto training = gpu.add(
+        {.kernel_ns = 400'000, .cpu_ns = 4'000, .kernels_per_sync = 10 * kKernels}, share(400));
+    gpu.run((20 + 7 * phase % 40) * kMs);
+    gpu.add(plain, share(300));
+    gpu.run((100 + phase) * kMs);
+    gpu.add(plain, share(300));
+    std::uint64_t ended_at = 0;
+    std::uint64_t iterations = gpu.tenants[training].kernels_done / kKernels;
+    for (const std::uint64_t end = gpu.now + 120 * kMs; gpu.now < end;) {
+      gpu.run(GpuModel::kTickNs);
+      const std::uint64_t done = gpu.tenants[training].kernels_done / kKernels;
+      if (done == iterations) continue;
+      iterations = done;
+      if (ended_at != 0) longest = std::max(longest, gpu.now - ended_at);
+      ended_at = gpu.now;
+    }
+  }
+  EXPECT_LE(longest, kKernels * 400'000 + 2 * (tuning.request_ns + tuning.batch_ns) + kMs);
+}
+
 TEST(GpuSchedule, AServerIsServedAtOnceWhileATrainingArrivesWithUnknownKernels) {
   GpuModel alone;
   const Program server{.kernel_ns = 1'600'000, .requests_per_s = 200};

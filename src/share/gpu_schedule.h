@@ -135,10 +135,11 @@ class GpuSchedule {
     std::uint32_t ended_batches = 0;  // since the last look
     std::uint64_t arrived_at = 0;     // when it came to contend, or went to the end of the line
     std::uint64_t left_at = 0;
-    bool exhausted = false;  // latency class: beyond its burst
-    double bucket_ns = 0;    // capped: what it may still run
-    bool throttled = false;  // capped and its bucket was empty
-    double stretch_ns = 0;   // what it ran since its last pause
+    bool filled_gap = false;  // ran in another's turn since it last had one
+    bool exhausted = false;   // latency class: beyond its burst
+    double bucket_ns = 0;     // capped: what it may still run
+    bool throttled = false;   // capped and its bucket was empty
+    double stretch_ns = 0;    // what it ran since its last pause
     double usual_stretch_ns = 0;
     double usual_pause_ns = kLongPauseNs;
     double longest_batch_ns = 0;      // lately
@@ -194,6 +195,7 @@ class GpuSchedule {
   [[nodiscard]] bool overdue(const Place& place) const;
   [[nodiscard]] bool contends(const Place& place) const;
   [[nodiscard]] bool expected_back(const Place& place) const;
+  [[nodiscard]] bool has_turn(const Place& place) const;
   [[nodiscard]] bool keeps_turn(const Place& place) const;
   [[nodiscard]] bool urgent(const Place& place) const;
   [[nodiscard]] bool stands_in_the_way(const Place& place) const;

@@ -68,10 +68,13 @@ bool GpuSchedule::expected_back(const Place& place) const {
          idle < 2 * place.usual_pause_ns;
 }
 
+bool GpuSchedule::has_turn(const Place& place) const {
+  return !line_.empty() && &seats_[line_.front().seat] == &place;
+}
+
 // It has the turn, and its pauses are short against what it runs between them.
 bool GpuSchedule::keeps_turn(const Place& place) const {
-  const bool has_turn = !line_.empty() && &seats_[line_.front().seat] == &place;
-  return has_turn && place.usual_pause_ns < 0.1 * place.usual_stretch_ns;
+  return has_turn(place) && place.usual_pause_ns < 0.1 * place.usual_stretch_ns;
 }
 
 // One that only waits for its CPU does not keep the others off the GPU for long.
@@ -204,6 +207,12 @@ void GpuSchedule::open_in_line() {
     if (next == kNobody) break;
     rest[next] = false;
     Place& place = seats_[next];
+    // What it ran in others' gaps is no part of its turn: cut short by that, it would hold up twice
+    // a step that a whole turn has room for.
+    if (place.filled_gap && has_turn(place)) {
+      place.filled_gap = false;
+      queue_.renew(next);
+    }
     if (last != kNobody && !lets_others_in(seats_[last]) && !ends_soon(seats_[last], place)) break;
     open[next] = may_open(place);
     place.keeps_off = open[next];
