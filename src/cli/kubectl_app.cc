@@ -113,6 +113,9 @@ ListView slices_view() {
   return view;
 }
 
+// The rest goes through the GPUs one by one.
+std::string first_line(const std::string& message) { return message.substr(0, message.find('\n')); }
+
 ListView waiting_view() {
   ListView view;
   view.name = "pod";
@@ -121,7 +124,9 @@ ListView waiting_view() {
                   text_column("QUEUE", "queue"),         number_column("PRIORITY", "priority"),
                   text_column("ASKS", "asks"),           text_column("SINCE", "since"),
                   text_column("GANG", "gang", true),     text_column("DIALECT", "dialect", true),
-                  text_column("WHY", "message")};
+                  {.header = "WHY", .cell = [](const Answer& item) {
+                     return Cell(first_line(item["message"].text()));
+                   }}};
   return view;
 }
 
@@ -146,7 +151,14 @@ std::string explanation(const Answer& pod) {
                         slice["state"].text());
   }
   if (!pod["message"].text().empty()) {
-    text += fmt::format("  why       {} ({})\n", pod["message"].text(), pod["reason"].text());
+    const std::string message = pod["message"].text();
+    text += fmt::format("  why       {} ({})\n", first_line(message), pod["reason"].text());
+    for (std::size_t end = message.find('\n'); end != std::string::npos;) {
+      const std::size_t begin = end + 1;
+      end = message.find('\n', begin);
+      const std::string line = message.substr(begin, end - begin);
+      if (!line.empty()) text += fmt::format("            {}\n", line);
+    }
   } else if (pod["state"].text() == "waiting") {
     text += "  why       Divvy's controller has not said anything yet; is it running?\n";
   }
