@@ -242,6 +242,9 @@ TEST_F(JobCommandsSystem, CpGoesIntoTheJobAndOutOfIt) {
   EXPECT_EQ(out.status, 0) << out.err;
   EXPECT_EQ(read_file("outside/letter"), "dear job\n");
   EXPECT_NE(divvy({"cp", name + ":/no/such/file", folder().string()}).status, 0);
+  const Outcome nowhere = divvy({"cp", (folder() / "letter").string(), name + ":/no/such/folder"});
+  EXPECT_EQ(nowhere.status, 1);
+  EXPECT_TRUE(has(nowhere.err, "/no/such/folder has to be a folder that is there")) << nowhere.err;
 }
 
 TEST_F(JobCommandsSystem, WaitHasAStatusForEveryEnd) {
@@ -288,6 +291,9 @@ TEST_F(JobCommandsSystem, ListsFilterAndPrunedJobsAreGoneWithTheirOutput) {
   const fs::path members = folder() / "run/state/members";
   const std::string output = "job-" + std::to_string(done) + ".1.0";
   EXPECT_TRUE(fs::exists(members / output));
+  const Outcome ended = divvy({"delete", std::to_string(done)});
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_TRUE(has(ended.err, "has ended already; it is succeeded")) << ended.err;
   EXPECT_EQ(divvy({"prune", "--older-than", "0s"}).status, 0);
   EXPECT_FALSE(fs::exists(members / output));
   EXPECT_EQ(divvy({"get", "done"}).status, 3);

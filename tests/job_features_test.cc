@@ -347,6 +347,10 @@ TEST_F(RunsAsJobs, StandInOneLineWithJobsUnderOneQuota) {
   const Outcome refused = divvy({"run", "--gpu", "0.2", "--", "/bin/true"});
   EXPECT_EQ(refused.status, 75);
   EXPECT_TRUE(has(refused.err, "0.9")) << refused.err;
+  const Outcome more = divvy({"slice", "create", "more", "--gpu", "0.2"});
+  EXPECT_EQ(more.status, 75);
+  EXPECT_TRUE(has(more.err, "0.9")) << more.err;
+  EXPECT_FALSE(has(more.err, "--wait")) << "it has no such option";
   const auto waiting_job = submit(gated("second", 0.2));
   ASSERT_TRUE(waits_for(waiting_job, "quota"));
   Program third = run("third", {"--gpu", "0.3", "--queue", "default"});

@@ -102,7 +102,7 @@ TEST_F(Run, UsesOnlyGpusOfTheModelThatWasNamed) {
   EXPECT_EQ(divvy({"run", "--model", "h200", "--", "/bin/true"}).status, 0);
   const Outcome refused = divvy({"run", "--model", "A100", "--", "/bin/true"});
   EXPECT_EQ(refused.status, 1);
-  EXPECT_TRUE(has(refused.err, "is a NVIDIA H200")) << refused.err;
+  EXPECT_TRUE(has(refused.err, "is of model NVIDIA H200")) << refused.err;
   EXPECT_EQ(divvy({"slice", "create", "a", "--model", "A100"}).status, 1);
   EXPECT_EQ(divvy({"slice", "create", "b", "--model", "A100", "--model", "H200"}).status, 0);
 }

@@ -270,6 +270,7 @@ json::object job_document(const Job& job, JobDetail detail) {
       {"priority", spec.priority},
       {"members", spec.members()},
       {"shareThousandths", spec.request.share().thousandths()},
+      {"gpuMemoryBytes", bytes_or_null(spec.request.memory())},
       {"array", job.task ? json::value(job.task->array.value()) : json::value(nullptr)},
       {"arrayIndex", job.task ? json::value(job.task->index) : json::value(nullptr)},
       {"submittedUnixMilliseconds", milliseconds(job.submitted)},

@@ -101,6 +101,7 @@ constexpr FieldRow kJob[] = {
     {"stopping", "<cancelled,suspended,preempted,reclaimed,time-limit,idle,member-failed,place-lost>?", "Why"},
     {"class", "<batch,latency>", ""}, {"priority", "integer", ""},
     {"members", "integer", ""}, {"shareThousandths", "integer", "Of a GPU, for each member"},
+    {"gpuMemoryBytes", "integer?", "On each GPU, where it was named; without a share it says how much of one"},
     {"array", "integer?", "First job of its array"}, {"arrayIndex", "integer?", ""},
     {"submittedUnixMilliseconds", "integer", ""}, {"startedUnixMilliseconds", "integer?", ""},
     {"endedUnixMilliseconds", "integer?", ""}, {"notBeforeUnixMilliseconds", "integer?", ""},

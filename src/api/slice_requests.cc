@@ -41,8 +41,9 @@ HttpResponse not_now(agent::Agent& here, const GrantRequest& wanted, const jobs:
   if (why.kind != jobs::WaitKind::kFull && why.kind != jobs::WaitKind::kNever) {
     // The GPUs are not what it waits for.
     (*found)["detail"] = why.text;
-    (*found)["advice"] =
-        "Wait for it (--wait), or ask for less; `divvy queue` shows who holds what.";
+    (*found)["advice"] = fmt::format(
+        "{}, or ask for less; `divvy queue list` shows who holds what.",
+        wanted.spec.holder == model::Holder::kProcess ? "Wait for it (--wait)" : "Try again later");
     (*found)["gpus"] = json::array();
   }
   return problem(*found);

@@ -76,10 +76,14 @@ std::string advice_for(const Daemon::Options& options) {
            "machine.";
   }
   if (options.remote) return "Is it running? --context local asks the divvyd of this machine.";
+  std::error_code ignored;
+  if (options.may_start && std::filesystem::exists(options.socket, ignored)) {
+    return "There was one. Its jobs are kept and run on; `divvyd --background` goes on with them, "
+           "as `divvy submit` and `divvy run` do.";
+  }
   if (options.may_start) {
     return "Nothing waits, runs or holds a slice then. `divvy submit` and `divvy run` start a "
-           "divvyd "
-           "by themselves.";
+           "divvyd by themselves.";
   }
   return "It is root's to start: systemctl start divvyd. `divvy doctor` says what is wrong.";
 }

@@ -4,6 +4,9 @@
 
 #include <fstream>
 
+#include "base/temporary_folder.h"
+#include "base/unique_fd.h"
+#include "base/unix_address.h"
 #include "cli/exit_codes.h"
 #include "cli/fake_daemon.h"
 #include "net/server_sent_events.h"
@@ -145,6 +148,13 @@ TEST_F(JobCommands, GetTellsWhatAJobUsed) {
             "  GPU memory 3.0 GiB at most\n"
             "  CPU time   1m01s\n"
             "  RAM        64.0 MiB at most\n");
+}
+
+TEST_F(JobCommands, GetShowsTheMemoryOfAPartThatWasAskedForByMemoryAlone) {
+  daemon_.on("GET /v1/jobs/17", R"({"id":17,"name":"train","state":"queued","owner":"ada",
+      "queue":"research","shareThousandths":0,"gpuMemoryBytes":37580963840,"members":2,
+      "class":"batch","running":[]})");
+  EXPECT_TRUE(contains(divvy({"get", "17"}).out, "  GPU        2 x 35.0 GiB\n"));
 }
 
 TEST_F(JobCommands, GetNamesTheGpusOfAJobByTheirIndex) {
@@ -524,16 +534,35 @@ TEST(JobCommandsAlone, SayThatNoDaemonRuns) {
   EXPECT_EQ(outcome.out, "");
 }
 
-TEST(JobCommandsAlone, SayWhichCommandsStartADaemon) {
+// Of a user's own daemon.
+std::string said_by_list_without_daemon(const std::filesystem::path& socket) {
   Terminal terminal;
   terminal.environment = [](const char*) { return std::nullopt; };
   Services services{.version = "1.2.3", .inventory = {}};
-  services.daemon.socket = "/nowhere/api.sock";
+  services.daemon.socket = socket;
   std::ostringstream out;
   std::ostringstream err;
   EXPECT_EQ(run({"list"}, services, terminal, out, err), kExitError);
-  EXPECT_TRUE(contains(err.str(), "`divvy submit` and `divvy run` start a divvyd by themselves"))
-      << err.str();
+  return err.str();
+}
+
+TEST(JobCommandsAlone, SayWhichCommandsStartADaemon) {
+  const std::string said = said_by_list_without_daemon("/nowhere/api.sock");
+  EXPECT_TRUE(contains(said, "`divvy submit` and `divvy run` start a divvyd by themselves"))
+      << said;
+}
+
+TEST(JobCommandsAlone, SayThatTheJobsOfADaemonThatIsGoneAreKept) {
+  const TemporaryFolder folder;
+  const auto address = unix_address(folder / "api.sock");
+  ASSERT_TRUE(address.has_value());
+  {
+    const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address), 0);
+  }
+  const std::string said = said_by_list_without_daemon(folder / "api.sock");
+  EXPECT_TRUE(contains(said, "Its jobs are kept and run on")) << said;
+  EXPECT_FALSE(contains(said, "Nothing waits")) << said;
 }
 
 }  // namespace

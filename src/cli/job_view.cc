@@ -211,8 +211,11 @@ bool is_final_state(std::string_view state) {
 
 std::string job_gpu_text(const Answer& job) {
   const std::int64_t members = job["members"].number().value_or(1);
-  const std::string share = share_text(job["shareThousandths"]);
-  return members == 1 ? share : fmt::format("{} x {}", members, share);
+  // By its memory alone it is a part of a GPU as large as that.
+  const bool by_memory = job["shareThousandths"].number() == 0 && !job["gpuMemoryBytes"].empty();
+  const std::string part =
+      by_memory ? bytes_text(job["gpuMemoryBytes"]) : share_text(job["shareThousandths"]);
+  return members == 1 ? part : fmt::format("{} x {}", members, part);
 }
 
 int exit_status_of(const Answer& job) {

@@ -15,6 +15,7 @@
 #include "cli/exit_codes.h"
 #include "cli/member_visit.h"
 #include "cli/session.h"
+#include "sys/exec_pointers.h"
 #include "sys/pipe.h"
 
 extern char** environ;
@@ -27,15 +28,12 @@ namespace fs = std::filesystem;
 // tar with one of its streams in the pipe.
 Result<pid_t> start_tar(std::vector<std::string> words, int fd, int as) {
   words.insert(words.begin(), "tar");
-  std::vector<char*> arguments;
-  arguments.reserve(words.size() + 1);
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, fd, as);
   pid_t pid = 0;
-  const int failed = ::posix_spawnp(&pid, "tar", &actions, nullptr, arguments.data(), environ);
+  const int failed =
+      ::posix_spawnp(&pid, "tar", &actions, nullptr, sys::exec_pointers(words).data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) {
     return err(ErrorCode::kNotFound, "tar is needed on this machine: {}", std::strerror(failed));
@@ -52,7 +50,7 @@ bool succeeded(pid_t pid) {
 
 // Moves bytes between the pipe of our tar and the other one until that has ended; what it had to
 // say goes to standard error.
-Status pass_on(MemberStream& stream, MemberStream::Ends ends) {
+Status pass_on(MemberStream& stream, MemberStream::Ends ends, std::string_view advice = "") {
   // Our tar may end before it has read everything, which is an error of ours to tell.
   const auto before = std::signal(SIGPIPE, SIG_IGN);
   const auto end = stream.run({.ends = ends});
@@ -62,9 +60,10 @@ Status pass_on(MemberStream& stream, MemberStream::Ends ends) {
   if ((*end)->exit_code == 127) {
     return err(ErrorCode::kUnsupported, "the job has no tar, with which copies are made inside");
   }
-  return err(ErrorCode::kIo, "tar in the job ended with {}",
+  return err(ErrorCode::kIo, "tar in the job ended with {}{}",
              (*end)->signal != 0 ? fmt::format("signal {}", (*end)->signal)
-                                 : fmt::format("status {}", (*end)->exit_code));
+                                 : fmt::format("status {}", (*end)->exit_code),
+             advice);
 }
 
 // "a/b/" and "a/b" are the same thing to copy.
@@ -136,7 +135,8 @@ int copy_to_member(const Session& session, const MemberPlace& place, const std::
   if (!tar) return session.fail(tar.error());
   pipe->writer.reset();
   const Status taken = pass_on(
-      *stream, {.input = pipe->reader.get(), .output = STDOUT_FILENO, .error = STDERR_FILENO});
+      *stream, {.input = pipe->reader.get(), .output = STDOUT_FILENO, .error = STDERR_FILENO},
+      fmt::format("; {} has to be a folder that is there", to));
   pipe->reader.reset();
   const bool sent = succeeded(*tar);
   if (!taken) return session.fail(taken.error());

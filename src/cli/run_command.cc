@@ -189,6 +189,10 @@ Result<std::vector<std::string>> command_environment(const std::vector<std::stri
   return result;
 }
 
+bool is_no_fit(const Reply& reply) {
+  return reply.status == 409 && parse_object(reply.body).contains("gpus");
+}
+
 std::string holders_text(const std::string& no_fit_document) {
   const json::object document = parse_object(no_fit_document);
   const json::value* gpus = document.if_contains("gpus");
@@ -239,7 +243,7 @@ int run_command(const Daemon& daemon, const RunOptions& options, const RunLibrar
 
   auto reply = daemon.ask("POST", "/v1/tenants", request_body(options, false));
   if (!reply) return fail(reply.error().message, kExitError);
-  if (reply->status == 409 && parse_object(reply->body).contains("gpus")) {
+  if (is_no_fit(*reply)) {
     err << "divvy: " << problem_text(*reply) << "\n" << holders_text(reply->body);
     if (!options.wait) return kExitNoFit;
     err << "divvy: waiting for a place\n" << std::flush;

@@ -42,6 +42,8 @@ struct RunLibraries {
     const std::vector<std::string>& present, const std::string& grant_environment,
     const RunLibraries& libraries);
 
+// It could fit at another time.
+[[nodiscard]] bool is_no_fit(const Reply& reply);
 // Who holds what, for people: the lines under "does not fit".
 [[nodiscard]] std::string holders_text(const std::string& no_fit_document);
 

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/answer.h"
 #include "cli/command_tree.h"
 #include "cli/exit_codes.h"
 #include "cli/help_texts.h"
@@ -60,8 +61,7 @@ void add_create(CLI::App& slice, SliceArguments& arguments) {
 // What a reply that is no success means for the user.
 int complain(const Reply& reply, std::ostream& err) {
   err << "divvy: " << problem_text(reply) << "\n" << holders_text(reply.body);
-  const bool full = reply.status == 409 && !holders_text(reply.body).empty();
-  return full ? kExitNoFit : problem_exit(reply);
+  return is_no_fit(reply) ? kExitNoFit : problem_exit(reply);
 }
 
 int create(const SliceArguments& arguments, const Daemon& daemon, const SliceScreen& screen) {
@@ -162,9 +162,7 @@ Result<std::string> slice_table(const std::string& document, const Style& style)
     for (const json::value& item : items) add_rows(table, item.as_object());
     return table.render(style);
   } catch (const std::exception& error) {
-    return err(ErrorCode::kInternal,
-               "divvyd's answer was not understood ({}); are divvy and divvyd of one version?",
-               error.what());
+    return err(not_understood(error.what()));
   }
 }
 

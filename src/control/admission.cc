@@ -17,7 +17,12 @@ Result<std::shared_ptr<Admission>> Dispatcher::admit(NewJob wanted, agent::Local
   UniqueFd ready(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!ready) return err(ErrorCode::kResourceExhausted, "no descriptor to wait with");
   std::string name = wanted.spec.name;
-  if (wanted.spec.name.empty()) wanted.spec.name = job_name(wanted.spec.command);
+  if (wanted.spec.name.empty()) {
+    // The whole command is one text here.
+    std::vector<std::string> program = wanted.spec.command;
+    if (!program.empty()) program[0].resize(std::min(program[0].find(' '), program[0].size()));
+    wanted.spec.name = job_name(program);
+  }
   if (!wanted.spec.mode) wanted.spec.mode = mode_for(wanted.spec);
   wanted.spec = with_defaults(std::move(wanted.spec));
   // Divvy cannot start it again.

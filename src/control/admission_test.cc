@@ -61,6 +61,16 @@ TEST_F(AdmissionTest, AProcessIsAJobThatRunsAndEnds) {
   EXPECT_EQ(house_.dispatcher->entries_kept(), 0U);
 }
 
+TEST_F(AdmissionTest, AProcessWithoutANameHasThatOfItsProgram) {
+  NewJob wanted(jobs::testing::spec(300));
+  wanted.spec.holder = Holder::kProcess;
+  wanted.spec.name.clear();
+  wanted.spec.command = {"/usr/bin/gpuload -o text info"};
+  const auto asked = house_.dispatcher->admit(wanted, {.pid = 7, .uid = 1000, .gid = 1000}, false);
+  ASSERT_TRUE(asked.has_value()) << asked.error().message;
+  EXPECT_EQ(house_.stored(admitted(*asked)).spec.name, "gpuload");
+}
+
 TEST_F(AdmissionTest, JobsAndProcessesAreNumberedInOneLine) {
   EXPECT_EQ(house_.submit(300), model::JobId(1));
   EXPECT_EQ(admitted(ask(300)), model::JobId(2));

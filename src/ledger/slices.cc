@@ -134,7 +134,7 @@ std::string Slices::objection(const SharedGpu& gpu, const Want& want, Share shar
   }
   if (!gpu.unusable.empty()) return gpu.unusable;
   if (!gpu.resting.empty()) return gpu.resting;
-  if (!want.request.accepts_model(gpu.name)) return "is a " + gpu.name;
+  if (!want.request.accepts_model(gpu.name)) return "is of model " + gpu.name;
   if (memory > gpu.memory) {
     return fmt::format("has {} of memory in all", humanize(gpu.memory));
   }

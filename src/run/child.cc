@@ -21,6 +21,7 @@
 
 #include "run/shepherd_socket.h"
 #include "sys/durable_file.h"
+#include "sys/exec_pointers.h"
 
 extern char** environ;
 
@@ -75,9 +76,7 @@ void set_ulimits(const ChildPlan& plan, int report) {
       rlimit own{};
       ::getrlimit(static_cast<__rlimit_resource>(*number), &own);
       errno = EPERM;
-      give_up(report, kNotExecutable,
-              fmt::format("limits.ulimits: {} cannot be {}:{}; the daemon's own is {}", name,
-                          limit.soft, limit.hard, own.rlim_max));
+      give_up(report, kNotExecutable, ulimit_refusal(name, limit, own.rlim_max));
     }
   }
 }
@@ -129,14 +128,6 @@ std::vector<std::string> entries(const std::map<std::string, std::string>& envir
   return result;
 }
 
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> result;
-  result.reserve(texts.size() + 1);
-  for (std::string& text : texts) result.push_back(text.data());
-  result.push_back(nullptr);
-  return result;
-}
-
 [[noreturn]] void be_child(const ChildPlan& plan, int report, pid_t parent) {
   ::setsid();
   reset_signals();
@@ -166,9 +157,9 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
     give_up(report, kNotExecutable, "working directory " + folder);
   }
   std::vector<std::string> variables = entries(plan.environment);
-  std::vector<char*> variable_pointers = pointers(variables);
+  std::vector<char*> variable_pointers = sys::exec_pointers(variables);
   std::vector<std::string> words = plan.words;
-  std::vector<char*> word_pointers = pointers(words);
+  std::vector<char*> word_pointers = sys::exec_pointers(words);
   environ = variable_pointers.data();
   // Whatever somebody has left open is nothing for a foreign program. On an old kernel it is as it
   // was opened.
@@ -184,6 +175,16 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 }
 
 }  // namespace
+
+std::string ulimit_refusal(const std::string& name, const model::Ulimit& limit, std::uint64_t own) {
+  const auto shown = [](std::uint64_t value) {
+    return value == model::Ulimit::kUnlimited ? "unlimited" : std::to_string(value);
+  };
+  return fmt::format(
+      "limits.ulimits: {} cannot be {}, because the daemon's own is {}; ask for less, or have the "
+      "operator raise it (Limit...= in its unit)",
+      name, shown(limit.hard), shown(own));
+}
 
 Result<int> ulimit_number(const std::string& name) {
   for (const NamedLimit& limit : kUlimits) {

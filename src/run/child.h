@@ -52,6 +52,9 @@ struct ChildFailure {
 // The names that `ulimit -a` and podman have: "nofile", "memlock", ... kInvalidArgument: another
 // one.
 [[nodiscard]] Result<int> ulimit_number(const std::string& name);
+// Why this limit cannot be had where the daemon's own is `own`, and what to do.
+[[nodiscard]] std::string ulimit_refusal(const std::string& name, const model::Ulimit& limit,
+                                         std::uint64_t own);
 
 // What this user finds at the path, as a descriptor with which nothing but the place is named
 // (O_PATH). Opened in a process of that user, so that every link and folder on the way counts as it

@@ -9,6 +9,7 @@
 
 #include <fstream>
 
+#include "run/child.h"
 #include "run/testing.h"
 
 namespace divvy::run {
@@ -101,6 +102,12 @@ TEST_F(Members, HaveTheirUlimits) {
   const model::MemberEnd end = run(member);
   EXPECT_EQ(end.exit_code, 126);
   EXPECT_NE(end.reason.find("nonsense"), std::string::npos) << end.reason;
+}
+
+TEST(UlimitRefusal, NamesBothLimitsAndTheRemedy) {
+  EXPECT_EQ(ulimit_refusal("memlock", {model::Ulimit::kUnlimited, model::Ulimit::kUnlimited}, 64),
+            "limits.ulimits: memlock cannot be unlimited, because the daemon's own is 64; ask for "
+            "less, or have the operator raise it (Limit...= in its unit)");
 }
 
 TEST_F(Members, AreNeverStartedTwice) {

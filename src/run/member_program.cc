@@ -228,9 +228,7 @@ class PodmanProgram final : public MemberProgram {
       rlimit own{};
       ::getrlimit(static_cast<__rlimit_resource>(number), &own);
       if (limit.hard <= own.rlim_max) continue;
-      return err(ErrorCode::kPermissionDenied,
-                 "limits.ulimits: {} cannot be {}:{}; the daemon's own is {}", name, limit.soft,
-                 limit.hard, own.rlim_max);
+      return err(ErrorCode::kPermissionDenied, "{}", ulimit_refusal(name, limit, own.rlim_max));
     }
     return {};
   }
