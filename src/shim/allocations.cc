@@ -5,15 +5,14 @@
 
 namespace divvy::shim {
 
-AllocationTable::Lock::Lock(Shard& shard) : shard_(shard) {
-  for (unsigned spins = 0; shard_.locked.exchange(1, std::memory_order_acquire) != 0; ++spins) {
+void AllocationTable::Lock::wait(Shard& shard) {
+  for (unsigned spins = 0; shard.locked.exchange(1, std::memory_order_acquire) != 0; ++spins) {
     // The holder may have been taken off its processor.
     if (spins % 64 == 63) sched_yield();
   }
 }
 
-AllocationTable::Entry* AllocationTable::entry_of(Shard& shard, uint64_t key) {
-  if (shard.count == 0) return nullptr;
+AllocationTable::Entry* AllocationTable::older_entry_of(Shard& shard, uint64_t key) {
   for (size_t i = place(shard, key);; i = (i + 1) & (shard.capacity - 1)) {
     Entry& entry = shard.entries[i];
     if (entry.key == key) return &entry;
@@ -22,7 +21,7 @@ AllocationTable::Entry* AllocationTable::entry_of(Shard& shard, uint64_t key) {
 }
 
 // Entries behind the gap move up until one is where it belongs, so that no search stops short.
-void AllocationTable::erase(Shard& shard, Entry* entry) {
+void AllocationTable::erase_older(Shard& shard, Entry* entry) {
   const size_t mask = shard.capacity - 1;
   auto gap = static_cast<size_t>(entry - shard.entries);
   for (size_t i = (gap + 1) & mask; shard.entries[i].key != 0; i = (i + 1) & mask) {
@@ -57,40 +56,22 @@ bool AllocationTable::grow(Shard& shard) {
   return true;
 }
 
-bool AllocationTable::insert(uint64_t key, const Allocation& allocation) {
-  if (key == 0) return false;
-  Shard& shard = shard_of(key);
-  const Lock lock(shard);
+bool AllocationTable::insert_beside(Shard& shard, uint64_t key, Allocation allocation) {
   if (Entry* entry = entry_of(shard, key)) {
     entry->allocation = allocation;
     return true;
   }
-  if (shard.count * 2 >= shard.capacity && !grow(shard)) return false;
-  size_t at = place(shard, key);
+  if (shard.newest.key != 0 && !put_away_newest(shard)) return false;
+  shard.newest = {key, allocation};
+  return true;
+}
+
+bool AllocationTable::put_away_newest(Shard& shard) {
+  if (size_t{shard.count} * 2 >= shard.capacity && !grow(shard)) return false;
+  size_t at = place(shard, shard.newest.key);
   while (shard.entries[at].key != 0) at = (at + 1) & (shard.capacity - 1);
-  shard.entries[at] = {key, allocation};
+  shard.entries[at] = shard.newest;
   ++shard.count;
-  return true;
-}
-
-bool AllocationTable::remove(uint64_t key, Allocation* removed) {
-  if (key == 0) return false;
-  Shard& shard = shard_of(key);
-  const Lock lock(shard);
-  Entry* entry = entry_of(shard, key);
-  if (entry == nullptr) return false;
-  *removed = entry->allocation;
-  erase(shard, entry);
-  return true;
-}
-
-bool AllocationTable::find(uint64_t key, Allocation* found) {
-  if (key == 0) return false;
-  Shard& shard = shard_of(key);
-  const Lock lock(shard);
-  const Entry* entry = entry_of(shard, key);
-  if (entry == nullptr) return false;
-  *found = entry->allocation;
   return true;
 }
 
@@ -100,6 +81,7 @@ void AllocationTable::clear() {
     shard.entries = nullptr;
     shard.capacity = 0;
     shard.count = 0;
+    shard.newest.key = 0;
     shard.locked.store(0, std::memory_order_relaxed);
   }
 }

@@ -2,7 +2,9 @@
 //
 // A hash table in shards, each with its own short lock, in memory straight from the kernel: the
 // hooks run inside the program's own calls, also from allocators and fork handlers, and must not
-// call malloc. Any thread. A table is a global that needs no constructor to run.
+// call malloc. The newest entry of a shard lies beside its lock, in the same cache line: what was
+// allocated last is often freed first. Any thread. A table is a global that needs no constructor to
+// run.
 #pragma once
 
 #include <atomic>
@@ -26,14 +28,33 @@ class AllocationTable {
  public:
   // An entry of the same key is replaced. False when the kernel gives no memory; what was charged
   // then stays charged until the process ends.
-  bool insert(uint64_t key, const Allocation& allocation);
+  bool insert(uint64_t key, Allocation allocation) {
+    if (key == 0) return false;
+    Shard& shard = shard_of(key);
+    const Lock lock(shard);
+    const bool empty = shard.newest.key == 0 && shard.count == 0;
+    if (__builtin_expect(!empty, 0)) return insert_beside(shard, key, allocation);
+    shard.newest = {key, allocation};
+    return true;
+  }
   // Takes an entry out. False when there is none.
-  bool remove(uint64_t key, Allocation* removed);
-  bool find(uint64_t key, Allocation* found);
+  bool remove(uint64_t key, Allocation* removed) {
+    return update(key, [removed](Allocation& allocation) {
+      *removed = allocation;
+      return false;
+    });
+  }
+  bool find(uint64_t key, Allocation* found) {
+    return update(key, [found](Allocation& allocation) {
+      *found = allocation;
+      return true;
+    });
+  }
 
   // Changes an entry in place while its shard is locked; `change` answers whether it stays.
   template <typename Change>
   bool update(uint64_t key, Change change) {
+    if (key == 0) return false;
     Shard& shard = shard_of(key);
     const Lock lock(shard);
     Entry* entry = entry_of(shard, key);
@@ -48,11 +69,13 @@ class AllocationTable {
   void remove_if(Wanted wanted) {
     for (Shard& shard : shards_) {
       const Lock lock(shard);
+      Entry& newest = shard.newest;
+      if (newest.key != 0 && wanted(newest.key, newest.allocation)) newest.key = 0;
       for (size_t i = 0; i < shard.capacity;) {
         Entry& entry = shard.entries[i];
         // What is moved into the gap is looked at again.
         if (entry.key != 0 && wanted(entry.key, entry.allocation)) {
-          erase(shard, &entry);
+          erase_older(shard, &entry);
         } else {
           ++i;
         }
@@ -70,18 +93,23 @@ class AllocationTable {
   };
   struct alignas(64) Shard {
     std::atomic<uint32_t> locked = 0;
+    uint32_t count = 0;  // of `entries`
     Entry* entries = nullptr;
-    size_t capacity = 0;  // a power of two
-    size_t count = 0;
+    size_t capacity = 0;                                    // a power of two
+    Entry newest = {.key = 0, .allocation = {.slice = 0}};  // all zero, as globals should be
   };
   class Lock {
    public:
-    explicit Lock(Shard& shard);
+    explicit Lock(Shard& shard) : shard_(shard) {
+      if (shard_.locked.exchange(1, std::memory_order_acquire) != 0) wait(shard_);
+    }
     ~Lock() { shard_.locked.store(0, std::memory_order_release); }
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
 
    private:
+    static void wait(Shard& shard);
+
     Shard& shard_;
   };
   static constexpr size_t kShards = 32;
@@ -91,9 +119,26 @@ class AllocationTable {
   static size_t place(const Shard& shard, uint64_t key) {
     return static_cast<size_t>(hash(key) >> 16U) & (shard.capacity - 1);
   }
-  static Entry* entry_of(Shard& shard, uint64_t key);
-  static void erase(Shard& shard, Entry* entry);
+  static Entry* entry_of(Shard& shard, uint64_t key) {
+    if (__builtin_expect(shard.newest.key == key, 1)) return &shard.newest;
+    return shard.count == 0 ? nullptr : older_entry_of(shard, key);
+  }
+  static void erase(Shard& shard, Entry* entry) {
+    if (entry == &shard.newest) {
+      entry->key = 0;
+    } else {
+      erase_older(shard, entry);
+    }
+  }
+  static Entry* older_entry_of(Shard& shard, uint64_t key);
+  static void erase_older(Shard& shard, Entry* entry);
+  // Where the shard has entries.
+  static bool insert_beside(Shard& shard, uint64_t key, Allocation allocation);
+  // Into `entries`. False when the kernel gives no memory.
+  static bool put_away_newest(Shard& shard);
   static bool grow(Shard& shard);
+
+  static_assert(sizeof(Shard) == 64);
 
   Shard shards_[kShards] = {};
 };

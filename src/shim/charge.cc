@@ -7,14 +7,20 @@ namespace divvy::shim {
 
 constinit AllocationTable g_pointers;
 
-bool Reservation::take_at_last(int slice, uint64_t* in_use) {
-  if (pools_give_up(slice) && take(account_, bytes_, in_use)) return true;
-  return measure_overhead_lazily(slice) && take(account_, bytes_, in_use);
+void Reservation::give_back() {
+  // The process may have another slot by now.
+  if (taken_) uncharge_slice(slice_, bytes_);
+  taken_ = false;
 }
 
-bool Reservation::still_fits(int slice) {
-  measure_overhead_at_the_edge(slice, bytes_);
-  return bytes_in_use(account_) <= account_.limit->memory_limit.load(std::memory_order_relaxed);
+void Reservation::look_closer(SliceAccount account, uint64_t in_use) {
+  if (!taken_) taken_ = pools_give_up(slice_) && take(account, bytes_, &in_use);
+  if (!taken_) taken_ = measure_overhead_lazily(slice_) && take(account, bytes_, &in_use);
+  // Small pieces come out of what the driver has already taken.
+  const std::atomic<uint64_t>& limit = account.limit->memory_limit;
+  if (!taken_ || bytes_ < kLarge || in_use + kEdge <= limit.load(std::memory_order_relaxed)) return;
+  measure_overhead_at_the_edge(slice_, bytes_);
+  if (bytes_in_use(account) > limit.load(std::memory_order_relaxed)) give_back();
 }
 
 void charge_slice(int slice, uint64_t bytes) {

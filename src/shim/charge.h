@@ -17,8 +17,7 @@ namespace divvy::shim {
 // a context its calls fail by themselves.
 inline int charged_slice() {
   if (__builtin_expect(standing() != Standing::kTenant, false)) return -1;
-  const wire::ControlPage* page = control();
-  return page != nullptr && page->gpu_count == 1 ? 0 : slice_of_current();
+  return one_slice() ? 0 : slice_of_current();
 }
 inline int charged_slice_of(CUdevice device) {
   return standing() == Standing::kTenant ? slice_of_device(device) : -1;
@@ -26,9 +25,9 @@ inline int charged_slice_of(CUdevice device) {
 
 // False for -1, and after a fork until the child has joined.
 inline bool account_of(int slice, SliceAccount* found) {
-  if (slice < 0) return false;
   const wire::ControlPage* page = control();
-  if (page == nullptr || !account_seat(&found->page, &found->slot)) return false;
+  if (slice < 0 || page == nullptr) return false;
+  if (!account_seat(&found->page, &found->slot)) return false;
   found->limit = &page->gpu[slice];
   found->gpu = slice;
   return true;
@@ -37,16 +36,20 @@ inline bool account_of(int slice, SliceAccount* found) {
 // Bytes asked of the driver: taken from the slice first, and given back unless keep() is called.
 class Reservation {
  public:
-  Reservation(int slice, uint64_t bytes) : bytes_(bytes) {
-    if (!account_of(slice, &account_)) return;
+  // Inlined, because a call that is made once in a while pays for every line of code it touches.
+  [[gnu::always_inline]] Reservation(int slice, uint64_t bytes) : slice_(slice), bytes_(bytes) {
+    SliceAccount account;
+    if (!account_of(slice, &account)) return;
     uint64_t in_use = 0;
-    taken_ = take(account_, bytes, &in_use) || take_at_last(slice, &in_use);
-    // Small pieces come out of what the driver has already taken.
-    const uint64_t limit = account_.limit->memory_limit.load(std::memory_order_relaxed);
-    if (taken_ && bytes >= kLarge && in_use + kEdge > limit && !still_fits(slice)) give_back();
+    taken_ = take(account, bytes, &in_use);
+    const uint64_t limit = account.limit->memory_limit.load(std::memory_order_relaxed);
+    const bool edge = !taken_ || in_use + kEdge > limit;
+    if (__builtin_expect(edge, 0)) look_closer(account, in_use);
     refused_ = !taken_;
   }
-  ~Reservation() { give_back(); }
+  ~Reservation() {
+    if (taken_) give_back();
+  }
   Reservation(const Reservation&) = delete;
   Reservation& operator=(const Reservation&) = delete;
 
@@ -61,14 +64,13 @@ class Reservation {
   static constexpr uint64_t kLarge = 1U << 20U;
   static constexpr uint64_t kEdge = 512U << 20U;
 
-  // Near the limit what the driver took on its own (code that was loaded since) is measured anew,
-  // so that all together stays inside.
-  bool still_fits(int slice);
   // Before a refusal: like the driver itself, makes the pools of this process give up what they
-  // keep, and sees whether its overhead is still as large as it was.
-  bool take_at_last(int slice, uint64_t* in_use);
+  // keep, and sees whether its overhead is still as large as it was. Near the limit what the driver
+  // took on its own (code that was loaded since) is measured anew, so that all together stays
+  // inside.
+  void look_closer(SliceAccount account, uint64_t in_use);
 
-  SliceAccount account_{};
+  int slice_;
   uint64_t bytes_;
   bool taken_ = false;
   bool refused_ = false;
@@ -78,11 +80,6 @@ void charge_slice(int slice, uint64_t bytes);
 inline void uncharge_slice(int slice, uint64_t bytes) {
   SliceAccount found;
   if (bytes != 0 && account_of(slice, &found)) uncharge(found, bytes);
-}
-inline void Reservation::give_back() {
-  // The process may have another slot by now.
-  if (taken_) uncharge_slice(account_.gpu, bytes_);
-  taken_ = false;
 }
 // The account follows a quantity that was `before` and is `now`.
 void recharge_slice(int slice, uint64_t before, uint64_t now);

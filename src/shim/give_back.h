@@ -22,14 +22,12 @@ CUresult release_pointer(CUdeviceptr pointer, Real real) {
   Allocation held;
   const bool known = g_pointers.remove(pointer, &held);
   const CUresult result = real();
-  if (!known) {
-    if (result == CUDA_SUCCESS) unknown_memory_freed();
-    return result;
-  }
-  if (result == CUDA_SUCCESS) {
+  if (__builtin_expect(result != CUDA_SUCCESS, 0)) {
+    if (known) g_pointers.insert(pointer, held);
+  } else if (__builtin_expect(known, 1)) {
     give_back(held);
   } else {
-    g_pointers.insert(pointer, held);
+    unknown_memory_freed();
   }
   return result;
 }

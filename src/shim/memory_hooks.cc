@@ -5,7 +5,6 @@
 #include "shim/graph_memory.h"
 #include "shim/pools.h"
 
-using divvy::shim::Allocation;
 using divvy::shim::allocation_bytes;
 using divvy::shim::charged_slice;
 using divvy::shim::Family;
@@ -17,14 +16,6 @@ using divvy::shim::SliceMemory;
 
 namespace {
 
-void remember(uint64_t pointer, uint64_t bytes, int slice, Family family) {
-  Allocation allocation;
-  allocation.bytes = bytes;
-  allocation.slice = static_cast<int8_t>(slice);
-  allocation.family = family;
-  g_pointers.insert(pointer, allocation);
-}
-
 // `real` calls the driver; `out` is where it puts the pointer.
 template <typename Pointer, typename Real>
 CUresult allocate(const Pointer* out, uint64_t bytes, Family family, Real real) {
@@ -33,8 +24,9 @@ CUresult allocate(const Pointer* out, uint64_t bytes, Family family, Real real) 
   Reservation room(slice, allocation_bytes(bytes));
   if (room.refused()) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = real();
-  if (result != CUDA_SUCCESS) return result;
-  remember(*out, room.bytes(), slice, family);
+  if (__builtin_expect(result != CUDA_SUCCESS, 0)) return result;
+  g_pointers.insert(*out,
+                    {.bytes = room.bytes(), .slice = static_cast<int8_t>(slice), .family = family});
   room.keep();
   return result;
 }

@@ -32,8 +32,7 @@ bool capturing(CUstream stream, bool per_thread) {
 
 // The device that a stream belongs to; the null streams are the current context's.
 CUdevice device_of(CUstream stream) {
-  const divvy::wire::ControlPage* page = divvy::shim::control();
-  if (page != nullptr && page->gpu_count == 1) return 0;
+  if (divvy::shim::one_slice()) return 0;
   CUdevice device = CU_DEVICE_INVALID;
   const bool own =
       stream != nullptr && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD;

@@ -25,6 +25,9 @@
 extern "C" int __register_atfork(void (*)(), void (*)(), void (*)(), void*);
 
 namespace divvy::shim {
+
+constinit SessionView g_session_view;
+
 namespace {
 
 constexpr int kMaxDevices = 64;
@@ -40,11 +43,6 @@ constexpr int kSealGrow = 4;
 
 struct Session {
   pthread_mutex_t lock;  // joining, and one question to the daemon at a time
-  std::atomic<Standing> standing;
-  std::atomic<const wire::ControlPage*> control;
-  // The account page and, in the low bits, the slot in it: they change together. 0 while the
-  // process moves to another.
-  std::atomic<uintptr_t> seat;
   std::atomic<wire::LanesPage*> lanes;
   OwnFd socket;
   OwnFd account_fd;  // for the next daemon, like the lanes page
@@ -57,9 +55,6 @@ struct Session {
 };
 
 constinit Session g_session = {.lock = PTHREAD_MUTEX_INITIALIZER,
-                               .standing = Standing::kUnknown,
-                               .control = nullptr,
-                               .seat = 0,
                                .lanes = nullptr,
                                .socket = {},
                                .account_fd = {},
@@ -70,13 +65,7 @@ constinit Session g_session = {.lock = PTHREAD_MUTEX_INITIALIZER,
                                .slice_of_device = {},
                                .fork_handler = false};
 
-static_assert(wire::kMaxProcesses <= 4096, "a slot fits below a page's address");
-
 uintptr_t seat_at(void* page, uint32_t slot) { return reinterpret_cast<uintptr_t>(page) | slot; }
-wire::AccountPage* page_of(uintptr_t seat) {
-  return reinterpret_cast<wire::AccountPage*>(seat & ~uintptr_t{4095});
-}
-uint32_t slot_of(uintptr_t seat) { return static_cast<uint32_t>(seat & 4095); }
 
 // A child has its parent's pages but is another process: it holds nothing and registers anew, if it
 // ever uses CUDA. Its copy of the socket must not keep the parent's open.
@@ -84,12 +73,12 @@ void forget_after_fork() {
   g_session.socket.close();
   g_session.account_fd.close();
   g_session.lanes_fd.close();
-  g_session.control.store(nullptr);
-  g_session.seat.store(0);
+  g_session_view.control.store(nullptr);
+  g_session_view.seat.store(0);
   g_session.lanes.store(nullptr);
   g_session.lanes_replaced = false;
   g_session.generation = 0;
-  g_session.standing.store(Standing::kUnknown);
+  g_session_view.standing.store(Standing::kUnknown);
   memset(&g_session.lock, 0, sizeof g_session.lock);
   link_forget_after_fork();
 }
@@ -154,7 +143,7 @@ bool send_hello(int fd, uint32_t version) {
   hello.header = {static_cast<uint32_t>(wire::Kind::kHello), bytes};
   hello.version = version;
   hello.pid = static_cast<int32_t>(getpid());
-  hello.slot = slot_of(g_session.seat.load());
+  hello.slot = seat_slot(g_session_view.seat.load());
   hello.generation = g_session.generation;
   const char* name = program_invocation_short_name;
   if (name != nullptr) strncpy(hello.program, name, sizeof hello.program - 1);
@@ -208,7 +197,7 @@ void move_in(wire::AccountPage* page, uint32_t slot, const wire::AccountSlot* he
     cell.peak.store(held->gpu[gpu].peak.load());
     cell.refused.store(held->gpu[gpu].refused.load());
   }
-  g_session.seat.store(seat_at(page, slot));
+  g_session_view.seat.store(seat_at(page, slot));
 }
 
 // One try to register through an open socket, in `version`. Where the daemon does not speak it,
@@ -233,7 +222,7 @@ Standing introduce(int fd, uint32_t* version, const Deadline& deadline,
   // One that came back has the account page that it sent along, at the address that is in use.
   const bool came_back = g_session.generation != 0;
   void* account =
-      came_back ? page_of(g_session.seat.load())
+      came_back ? seat_page(g_session_view.seat.load())
                 : mmap(nullptr, wire::kAccountBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
   if (control == MAP_FAILED || account == MAP_FAILED) {
     close_fd(&fds[1]);
@@ -246,7 +235,9 @@ Standing introduce(int fd, uint32_t* version, const Deadline& deadline,
     move_in(static_cast<wire::AccountPage*>(account), welcome.slot, held);
   }
   g_session.generation = welcome.generation;
-  g_session.control.store(static_cast<const wire::ControlPage*>(control));
+  const auto* page = static_cast<const wire::ControlPage*>(control);
+  g_session_view.one_slice.store(page->gpu_count == 1);
+  g_session_view.control.store(page);
   g_session.socket.take(fd);
   return Standing::kTenant;
 }
@@ -271,7 +262,7 @@ Standing join_anew(const char* path, const Deadline& deadline) {
   const int probe = connect_to(path);
   if (probe < 0) return Standing::kUnreachable;
   close(probe);
-  const uintptr_t seat = g_session.seat.exchange(0);
+  const uintptr_t seat = g_session_view.seat.exchange(0);
   // Whoever counts at this moment is through in an instant.
   nanosleep(&kBetweenTries, nullptr);
   const uint32_t generation = g_session.generation;
@@ -279,7 +270,7 @@ Standing join_anew(const char* path, const Deadline& deadline) {
   // A copy: the daemon clears the old slot when it sees that the process has another.
   static wire::AccountSlot held;
   for (int gpu = 0; gpu < wire::kMaxGpus; ++gpu) {
-    const wire::AccountCell& cell = page_of(seat)->slot[slot_of(seat)].gpu[gpu];
+    const wire::AccountCell& cell = seat_page(seat)->slot[seat_slot(seat)].gpu[gpu];
     held.gpu[gpu].used.store(cell.used.load());
     held.gpu[gpu].peak.store(cell.peak.load());
     held.gpu[gpu].refused.store(cell.refused.load());
@@ -287,25 +278,20 @@ Standing join_anew(const char* path, const Deadline& deadline) {
   const Standing answer = try_to_join(path, deadline, &held);
   if (answer != Standing::kTenant) {
     g_session.generation = generation;
-    g_session.seat.store(seat);
+    g_session_view.seat.store(seat);
   }
   return answer;
 }
 
 }  // namespace
 
-Standing standing() { return g_session.standing.load(std::memory_order_acquire); }
-const wire::ControlPage* control() { return g_session.control.load(std::memory_order_acquire); }
-bool account_seat(wire::AccountPage** page, int* slot) {
-  uintptr_t seat = g_session.seat.load(std::memory_order_acquire);
-  while (__builtin_expect(seat == 0, false)) {
-    if (control() == nullptr) return false;
+uintptr_t seat_after_move() {
+  uintptr_t seat = 0;
+  while (seat == 0 && control() != nullptr) {
     sched_yield();
-    seat = g_session.seat.load(std::memory_order_acquire);
+    seat = g_session_view.seat.load(std::memory_order_acquire);
   }
-  *page = page_of(seat);
-  *slot = static_cast<int>(slot_of(seat));
-  return true;
+  return seat;
 }
 wire::LanesPage* lanes() { return g_session.lanes.load(std::memory_order_acquire); }
 int session_socket() { return g_session.socket.get(); }
@@ -330,7 +316,7 @@ Standing join() {
       nanosleep(&kBetweenTries, nullptr);
     }
   }
-  g_session.standing.store(answer, std::memory_order_release);
+  g_session_view.standing.store(answer, std::memory_order_release);
   return answer;
 }
 
