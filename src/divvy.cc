@@ -1,4 +1,6 @@
 // `divvy`: the program of the user's shell. Composition only: what the commands need is made here.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -58,10 +60,22 @@ divvy::Status clean_cdi() {
   return divvy::inject::CdiFiles(divvy::net::state_folder() / "cdi-files").keep_only({});
 }
 
+// `divvy explain pod/NAME`: what a pod waits for stands in the objects of its cluster, and the
+// program that reads them as kubectl does lies beside this one. Returns where there is no pod in
+// the words, or no such program.
+void explain_pod(const std::filesystem::path& program, int argc, char** argv) {
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  const bool pod =
+      std::ranges::any_of(words, [](const std::string& word) { return word.starts_with("pod/"); });
+  if (!pod || words.front() != "explain") return;
+  ::execv(program.c_str(), argv);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::filesystem::path home = divvy::installation();
+  explain_pod(home / "bin/kubectl-divvy", argc, argv);
   const bool simulated = divvy::wants_simulated_gpus();
   const auto run = divvy::net::client_run_folder(simulated);
   const divvy::cli::Services services{

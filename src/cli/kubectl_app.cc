@@ -120,10 +120,14 @@ ListView waiting_view() {
   ListView view;
   view.name = "pod";
   view.nothing = "no pod waits for GPUs";
-  view.columns = {text_column("NAMESPACE", "namespace"), text_column("POD", "pod"),
-                  text_column("QUEUE", "queue"),         number_column("PRIORITY", "priority"),
-                  text_column("ASKS", "asks"),           text_column("SINCE", "since"),
-                  text_column("GANG", "gang", true),     text_column("DIALECT", "dialect", true),
+  view.columns = {text_column("NAMESPACE", "namespace"),
+                  text_column("POD", "pod"),
+                  text_column("QUEUE", "queue"),
+                  number_column("PRIORITY", "priority"),
+                  text_column("ASKS", "asks"),
+                  text_column("SINCE", "since"),
+                  text_column("GANG", "gang", true),
+                  text_column("DIALECT", "dialect", true),
                   {.header = "WHY", .cell = [](const Answer& item) {
                      return Cell(first_line(item["message"].text()));
                    }}};

@@ -58,12 +58,13 @@ class KubeCluster : public ::testing::Test {
   // Until it is gone from the API server, which is after its node has cleaned up.
   void delete_pod(const std::string& name);
 
+  // Any program, with the administrator's kubeconfig.
+  Outcome run(std::vector<std::string> command);
+
   [[nodiscard]] const std::string& name_space() const { return namespace_; }
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
 
  private:
-  Outcome run(std::vector<std::string> command);
-
   std::filesystem::path folder_;
   std::string namespace_;
   int serial_ = 0;

@@ -136,6 +136,21 @@ TEST_F(KubeSlices, TwoPodsOfOneGpuKeepTheirShares) {
   EXPECT_LT(ratio, 3.4);
 }
 
+TEST_F(KubeSlices, APodThatWaitsIsExplainedWithWhatWouldHaveToChange) {
+  ASSERT_EQ(create_pod("huge", gpuload("64", {"sleep", "infinity"})).status, 0);
+  wait_for("pod/huge",
+           "jsonpath={.status.conditions[?(@.type==\"divvy.dev/Placed\")].status}=False");
+  const Outcome why = run({DIVVY_PROGRAM, "explain", "pod/huge", "--namespace", name_space()});
+  EXPECT_EQ(why.status, 0) << why.err;
+  EXPECT_NE(why.out.find("waiting"), std::string::npos) << why.out;
+  EXPECT_NE(why.out.find("  why       "), std::string::npos) << why.out;
+  const Outcome queue = run(
+      {std::string(DIVVY_PROGRAM)
+           .replace(std::string(DIVVY_PROGRAM).rfind('/') + 1, std::string::npos, "kubectl-divvy"),
+       "queue", "--namespace", name_space()});
+  EXPECT_NE(queue.out.find("huge"), std::string::npos) << queue.out << queue.err;
+}
+
 TEST_F(KubeSlices, AJobOfPodsRunsToItsEnd) {
   json::object pod = pod_document(
       "unused", gpuload("0.5", {"gpuload", "--quiet", "spin", "--us", "400", "--seconds", "0.5"}));
