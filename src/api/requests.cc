@@ -42,9 +42,11 @@ Result<GrantRequest> parse_grant_request(std::string_view body) {
   fields.read("queue", spec.queue);
   fields.read("wait", grant.wait);
   fields.read("timeoutSeconds", grant.timeout_seconds);
-  if (!gpu && !memory) fields.refuse("gpu", "it is missing: how much of a GPU, like \"0.3\"?");
   DIVVY_RETURN_IF_ERROR(fields.finish());
-
+  // What is misspelt was told before what is missing because of it.
+  if (!gpu && !memory) {
+    return err(ErrorCode::kInvalidArgument, "gpu: it is missing: how much of a GPU, like \"0.3\"?");
+  }
   if (capped) rest.kind = model::ShareKind::kCap;
   DIVVY_TRY(request, model::Request::parse(gpu, memory, std::move(rest)));
   spec.request = std::move(request);

@@ -26,6 +26,8 @@ TEST(GrantRequest, RefusesWhatIsMisspelt) {
   const auto request = parse_grant_request(R"({"gpu":"0.3","comand":"x"})");
   ASSERT_FALSE(request.has_value());
   EXPECT_EQ(request.error().message, "comand: there is no such field; did you mean command?");
+  EXPECT_EQ(parse_grant_request(R"({"gqu":"0.3"})").error().message,
+            "gqu: there is no such field; did you mean gpu?");
 }
 
 TEST(GrantRequest, RefusesOtherKindsOfValues) {
