@@ -83,6 +83,7 @@ Result<std::unique_ptr<ClusterSide>> ClusterSide::create(const KubeOptions& opti
   controller.queue.seed = random_number();
   controller.queue.evict_from_failed_gpus = !options.keep_on_failed_gpus;
   controller.lease = {.space = options.space, .name = "divvy-controller", .identity = identity()};
+  controller.lease.owner = std::move(made->account_);
   controller.queue.instance = controller.lease.identity;
   DIVVY_TRY(running, kube::Controller::create(*made->reading_, *made->writing_, clock,
                                               std::move(controller)));
@@ -116,6 +117,15 @@ Status ClusterSide::trust_ourselves(const std::string& space) {
                "the API server does not say as whom the controller speaks to it");
   }
   policy_->trusted_users = {user};
+  // "system:serviceaccount:NAMESPACE:NAME"
+  const std::string account = fmt::format("system:serviceaccount:{}:", space);
+  const std::string_view uid = kube::text_at(review, {"status", "userInfo", "uid"});
+  if (user.starts_with(account) && !uid.empty()) {
+    account_ = {{"apiVersion", "v1"},
+                {"kind", "ServiceAccount"},
+                {"name", user.substr(account.size())},
+                {"uid", uid}};
+  }
   log_info("API server answers", {{"user", user}});
   return {};
 }

@@ -283,8 +283,12 @@ Result<std::string> slices_document(ApiServer& api, const std::string& space) {
       slices.push_back(std::move(document));
     }
   }
-  std::ranges::stable_sort(slices, std::greater<>{}, [](const json::object& slice) {
-    return number_at(slice, {"shareThousandths"}).value_or(0);
+  std::ranges::sort(slices, {}, [](const json::object& slice) {
+    const auto share =
+        static_cast<std::int64_t>(number_at(slice, {"shareThousandths"}).value_or(0));
+    return std::tuple(-share, std::string(text_at(slice, {"namespace"})),
+                      std::string(text_at(slice, {"pod"})),
+                      std::string(text_at(slice, {"container"})));
   });
   return items_document(json::array(slices.begin(), slices.end()));
 }

@@ -1,9 +1,9 @@
 #include "kube/dialect.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/text.h"
+#include "kube/whole_number.h"
 
 namespace divvy::kube {
 namespace {
@@ -124,15 +124,12 @@ Status read_cards(const PodContainer& container, const CardResources& names, Rea
 }
 
 Result<std::uint64_t> whole_number(const PodText& text, std::uint64_t most) {
-  const std::string_view digits = trim(text.text);
-  std::uint64_t number = 0;
-  const char* const end = digits.data() + digits.size();
-  const auto [stop, code] = std::from_chars(digits.data(), end, number);
-  if (digits.empty() || code != std::errc{} || stop != end || number > most) {
+  const auto number = parse_whole_number<std::uint64_t>(trim(text.text));
+  if (!number || *number > most) {
     return refuse(text.field,
                   fmt::format("\"{}\" is no whole number from 0 to {}", shown(text.text), most));
   }
-  return number;
+  return *number;
 }
 
 Result<bool> true_or_false(const PodText& text) {

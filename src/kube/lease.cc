@@ -73,6 +73,9 @@ Status LeaseCandidate::create() {
   json::object lease{{"apiVersion", "coordination.k8s.io/v1"},
                      {"kind", "Lease"},
                      {"metadata", {{"name", options_.name}, {"namespace", options_.space}}}};
+  if (!options_.owner.empty()) {
+    lease["metadata"].as_object()["ownerReferences"] = json::array{options_.owner};
+  }
   DIVVY_TRY(made, api_.create(path(), filled(std::move(lease), true)));
   win(asked_at, std::move(made));
   return {};

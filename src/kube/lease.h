@@ -24,6 +24,8 @@ struct LeaseOptions {
   std::string space;     // Namespace of the lease
   std::string name;      // Of the lease
   std::string identity;  // Ours; never that of another process: pod name and uid
+  // Of that namespace, with which the lease goes: {apiVersion, kind, name, uid}. Empty: it stays.
+  boost::json::object owner = {};
   std::chrono::seconds duration{15};
   std::chrono::seconds renew_deadline{10};
   std::chrono::seconds retry{2};

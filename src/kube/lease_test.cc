@@ -91,6 +91,16 @@ TEST(Lease, ReleasedItIsTakenAtOnce) {
   EXPECT_TRUE(second.is_leader());
 }
 
+TEST(Lease, GoesWithItsOwner) {
+  ManualClock clock;
+  FakeApi api(clock);
+  LeaseOptions owned = options("first");
+  owned.owner = {{"apiVersion", "v1"}, {"kind", "ServiceAccount"}, {"name", "us"}, {"uid", "7"}};
+  LeaseCandidate first(api, clock, owned);
+  ASSERT_TRUE(first.step());
+  EXPECT_EQ(api.get(kLease)->at("metadata").at("ownerReferences").at(0), owned.owner);
+}
+
 TEST(Lease, ALeaseThatSomebodyElseGotIsLostAtOnce) {
   ManualClock clock;
   FakeApi api(clock);

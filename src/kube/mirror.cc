@@ -88,7 +88,7 @@ Status Mirror::watch(const std::stop_token& stop) {
       with_parameter(path, "timeoutSeconds", std::to_string(most + random_() % std::max(most, 1U)));
   const TimePoint start = clock_.now();
   bool heard = false;
-  const Status ended = api_.watch(
+  Status ended = api_.watch(
       path,
       [&](WatchEvent event) {
         heard = true;

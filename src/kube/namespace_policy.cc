@@ -1,10 +1,10 @@
 #include "kube/namespace_policy.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/text.h"
 #include "kube/json_view.h"
+#include "kube/whole_number.h"
 
 namespace divvy::kube {
 namespace {
@@ -48,14 +48,12 @@ Result<DialectPolicy> namespace_policy(const boost::json::object& name_space, Di
   }
   const std::string_view replicas = text_at(name_space, {"metadata", "labels", kReplicasLabel});
   if (!replicas.empty()) {
-    std::uint32_t number = 0;
-    const char* const end = replicas.data() + replicas.size();
-    const auto [stopped, wrong] = std::from_chars(replicas.data(), end, number);
-    if (wrong != std::errc() || stopped != end || number == 0 || number > kMostReplicas) {
+    const auto number = parse_whole_number<std::uint32_t>(replicas);
+    if (!number || *number == 0 || *number > kMostReplicas) {
       return err(at(name_space, "labels", kReplicasLabel,
                     "it is how many replicas a GPU counts for; write 1 to 1000"));
     }
-    usual.replicas_per_gpu = number;
+    usual.replicas_per_gpu = *number;
   }
   if (usual.nvidia_gpus == NvidiaGpus::kReplicas && usual.replicas_per_gpu == 0) {
     return err(at(name_space, "labels", kNvidiaGpusLabel,

@@ -122,6 +122,7 @@ Status check_gang(const std::optional<PodGang>& gang) {
 
 std::vector<std::string_view> dialect_names() {
   std::vector<std::string_view> names;
+  names.reserve(kDialects.size());
   for (const Dialect* dialect : kDialects) names.push_back(dialect->name);
   return names;
 }

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <boost/json.hpp>
-#include <charconv>
 
 #include "base/text.h"
+#include "kube/whole_number.h"
 
 namespace divvy::kube {
 namespace {
@@ -50,17 +50,14 @@ Status read_gang(const PodView& pod, Reading& reading) {
 }
 
 Result<std::int32_t> parse_priority(const PodText& text) {
-  const std::string_view digits = trim(text.text);
-  std::int32_t number = 0;
-  const char* const end = digits.data() + digits.size();
-  const auto [stop, code] = std::from_chars(digits.data(), end, number);
+  const auto number = parse_whole_number<std::int32_t>(trim(text.text));
   constexpr std::int32_t kMost = model::JobSpec::kHighestPriority;
-  if (digits.empty() || code != std::errc{} || stop != end || number < -kMost || number > kMost) {
+  if (!number || *number < -kMost || *number > kMost) {
     return refuse(text.field,
                   fmt::format("\"{}\" is no whole number from -{} to {}",
                               escape_for_terminal(text.text.substr(0, 60)), kMost, kMost));
   }
-  return number;
+  return *number;
 }
 
 }  // namespace

@@ -2,12 +2,12 @@
 
 #include <array>
 #include <boost/json.hpp>
-#include <charconv>
 #include <limits>
 #include <optional>
 #include <string>
 
 #include "base/text.h"
+#include "kube/whole_number.h"
 
 namespace divvy::kube {
 namespace {
@@ -61,13 +61,10 @@ std::optional<Scale> scale_of(std::string_view suffix) {
   if (suffix.size() < 2 || (suffix[0] != 'e' && suffix[0] != 'E')) return std::nullopt;
   std::string_view digits = suffix.substr(1);
   if (digits[0] == '+' && digits.size() > 1) digits.remove_prefix(1);
-  int exponent = 0;
-  const char* const end = digits.data() + digits.size();
-  const auto [stop, code] = std::from_chars(digits.data(), end, exponent);
-  if (code != std::errc{} || stop != end) return std::nullopt;
-  if (exponent < -kMostDigits || exponent > kMostDigits) return std::nullopt;
-  if (exponent < 0) return Scale{1, power_of_ten(-exponent)};
-  return Scale{power_of_ten(exponent), 1};
+  const auto exponent = parse_whole_number<int>(digits);
+  if (!exponent || *exponent < -kMostDigits || *exponent > kMostDigits) return std::nullopt;
+  if (*exponent < 0) return Scale{1, power_of_ten(-*exponent)};
+  return Scale{power_of_ten(*exponent), 1};
 }
 
 tl::unexpected<Error> no_quantity(std::string_view text, std::string_view why) {
