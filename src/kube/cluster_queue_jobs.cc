@@ -11,7 +11,6 @@
 namespace divvy::kube {
 namespace {
 
-namespace json = boost::json;
 using model::JobState;
 
 // A job that runs already, as far as the queue is concerned.

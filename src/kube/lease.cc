@@ -42,6 +42,11 @@ std::string LeaseCandidate::path() const {
 }
 
 json::object LeaseCandidate::filled(json::object lease, bool taken) const {
+  // Also of one that somebody else made.
+  json::value* const metadata = lease.if_contains("metadata");
+  if (!options_.owner.empty() && metadata != nullptr && metadata->is_object()) {
+    metadata->get_object()["ownerReferences"] = json::array{options_.owner};
+  }
   // Microseconds, as the API wants them.
   const std::string now = time_text(clock_.wall_now()).substr(0, 26) + "Z";
   const std::int64_t transitions = number_in(lease, "leaseTransitions");
@@ -73,9 +78,6 @@ Status LeaseCandidate::create() {
   json::object lease{{"apiVersion", "coordination.k8s.io/v1"},
                      {"kind", "Lease"},
                      {"metadata", {{"name", options_.name}, {"namespace", options_.space}}}};
-  if (!options_.owner.empty()) {
-    lease["metadata"].as_object()["ownerReferences"] = json::array{options_.owner};
-  }
   DIVVY_TRY(made, api_.create(path(), filled(std::move(lease), true)));
   win(asked_at, std::move(made));
   return {};
