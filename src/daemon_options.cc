@@ -184,6 +184,12 @@ void describe_kubernetes(CLI::App& app, Typed& typed) {
       ->type_name("FOLDER")
       ->capture_default_str()
       ->group(group);
+  app.add_option("--way", typed.kube.way,
+                 "How pods come to their slices: claims, or slots where a cluster has no claims")
+      ->type_name("WAY")
+      ->check(CLI::IsMember({"claims", "slots"}).description(""))
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--webhook-address", typed.kube.webhook_address,
                  "Serve the admission webhook over TLS on ADDRESS:PORT")
       ->type_name("ADDRESS")

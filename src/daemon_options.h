@@ -30,6 +30,7 @@ struct KubeOptions {
   std::string space = {};                 // the namespace that Divvy is in
   std::string node_name = {};             // of kKubernetesNode
   std::filesystem::path kubelet_root = "/var/lib/kubelet";
+  std::string way = "claims";  // in which pods come to their slices; or "slots"
   // Of kKubernetes.
   std::string webhook_address = {};  // empty: no webhook
   std::filesystem::path webhook_certificate = {};

@@ -157,7 +157,8 @@ int run_daemon(DaemonOptions options) {
   if (options.engine == Engine::kKubernetesNode) await_turn(options.settings.now());
   // The control side has the run folder's lock, the machine's side that of the ledger.
   Result<UniqueFd> lock = UniqueFd();
-  if (!keeps_nothing && options.part != DaemonPart::kAgent) lock = sys::lock_run_folder(folders.run);
+  if (!keeps_nothing && options.part != DaemonPart::kAgent)
+    lock = sys::lock_run_folder(folders.run);
   if (!lock) return fail(lock.error());
   Result<UniqueFd> ledger_lock = UniqueFd();
   if (!keeps_nothing && options.part != DaemonPart::kControl) {

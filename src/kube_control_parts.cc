@@ -77,6 +77,8 @@ Result<std::unique_ptr<ClusterSide>> ClusterSide::create(const KubeOptions& opti
   DIVVY_RETURN_IF_ERROR(made->trust_ourselves(options.space));
   DIVVY_TRY(dialects, dialects_of(options));
   made->policy_->dialects = std::move(dialects);
+  DIVVY_TRY(way, kube::parse_way(options.way));
+  made->policy_->way = way;
 
   kube::Controller::Options controller;
   controller.queue.settings = queue_settings_of(config);
@@ -85,6 +87,13 @@ Result<std::unique_ptr<ClusterSide>> ClusterSide::create(const KubeOptions& opti
   controller.lease = {.space = options.space, .name = "divvy-controller", .identity = identity()};
   controller.lease.owner = std::move(made->account_);
   controller.queue.instance = controller.lease.identity;
+  if (way == kube::Way::kSlots) {
+    // Claims of before are heeded where there can be any.
+    const auto claims = made->reading_->get("/apis/resource.k8s.io/v1");
+    if (!claims && claims.error().code != ErrorCode::kNotFound) return err(claims.error());
+    controller.claims = claims.has_value();
+    log_info("pods get their slices by slots", {{"claims", controller.claims}});
+  }
   DIVVY_TRY(running, kube::Controller::create(*made->reading_, *made->writing_, clock,
                                               std::move(controller)));
   made->controller_ = std::move(running);

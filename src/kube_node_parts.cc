@@ -102,7 +102,20 @@ Result<std::unique_ptr<KubeNodeSide>> KubeNodeSide::create(const KubeOptions& op
                         {.kubelet_root = options.kubelet_root, .instance = instance_name()},
                         *side.claims_, side.view_, clock));
   side.plugin_ = std::move(plugin);
+  DIVVY_TRY(way, kube::parse_way(options.way));
+  if (way == kube::Way::kSlots) DIVVY_RETURN_IF_ERROR(side.serve_slots(options.kubelet_root));
   return made;
+}
+
+// Beside the plugin for claims, which releases those of before.
+Status KubeNodeSide::serve_slots(const std::filesystem::path& kubelet_root) {
+  resources_ = kubelet::kubelet_pod_resources(kubelet_root / "pod-resources/kubelet.sock");
+  slots_ = std::make_unique<kubelet::SlotPods>(kubelet::SlotPods::Options{}, *claims_, *resources_,
+                                               *api_);
+  slots_->start();
+  DIVVY_TRY(plugin, kubelet::DevicePlugin::create(kubelet_root / "device-plugins", *slots_, view_));
+  device_plugin_ = std::move(plugin);
+  return {};
 }
 
 std::map<model::MemberKey, api::PodOfTenant> KubeNodeSide::pods() const {

@@ -12,10 +12,13 @@
 #include "daemon_options.h"
 #include "kube/http_api.h"
 #include "kubelet/claim_devices.h"
+#include "kubelet/device_plugin.h"
 #include "kubelet/dra_plugin.h"
 #include "kubelet/gpu_node.h"
 #include "kubelet/node_view.h"
+#include "kubelet/pod_resources.h"
 #include "kubelet/prepared_claims.h"
+#include "kubelet/slot_pods.h"
 #include "machine_parts.h"
 #include "sys/disk.h"
 
@@ -36,6 +39,7 @@ class KubeNodeSide {
 
  private:
   KubeNodeSide(const std::string& node, MachineSide& machine) : view_(node), machine_(machine) {}
+  [[nodiscard]] Status serve_slots(const std::filesystem::path& kubelet_root);
 
   kubelet::NodeView view_;
   MachineSide& machine_;
@@ -45,6 +49,10 @@ class KubeNodeSide {
   std::unique_ptr<kubelet::PreparedClaims> claims_;
   std::unique_ptr<kubelet::GpuNodePublisher> publisher_;
   std::unique_ptr<kubelet::DraPlugin> plugin_;
+  // Where pods go by slots.
+  std::unique_ptr<kubelet::PodResources> resources_;
+  std::unique_ptr<kubelet::SlotPods> slots_;
+  std::unique_ptr<kubelet::DevicePlugin> device_plugin_;
 };
 
 }  // namespace divvy

@@ -1,5 +1,6 @@
 // The node agent as Kubernetes runs it: the real `divvyd --engine kubernetes-node` on simulated
 // GPUs, an API server of the test, and the test in the place of the kubelet.
+#include <device_plugin_v1beta1.grpc.pb.h>
 #include <dra_v1.grpc.pb.h>
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
@@ -15,6 +16,9 @@
 #include "kube/allocation.h"
 #include "kube/fake_api.h"
 #include "kube/json_view.h"
+#include "kube/object_names.h"
+#include "kube/request_annotation.h"
+#include "kubelet/fake_kubelet.h"
 #include "net/http.h"
 
 namespace divvy::testing {
@@ -83,6 +87,7 @@ class KubeNode : public Machine {
   void SetUp() override {
     Machine::SetUp();
     fs::create_directories(folder() / "k");
+    start_kubelet();
     std::ofstream(folder() / "kubeconfig")
         << "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
         << "contexts: [{name: c, context: {cluster: c, user: u}}]\n"
@@ -95,13 +100,15 @@ class KubeNode : public Machine {
     Machine::TearDown();
   }
 
+  // Before the agent.
+  virtual void start_kubelet() {}
   void start_node(const std::string& instance = "one") {
     std::erase_if(environment_, [](const auto& one) { return one.starts_with("POD_UID="); });
     environment_.push_back("POD_UID=" + instance);
-    node_ =
-        start({DIVVYD_PROGRAM, "--engine", "kubernetes-node", "--node-name", kNode, "--kubeconfig",
-               (folder() / "kubeconfig").string(), "--kubelet-root", (folder() / "k").string()},
-              "node");
+    node_ = start({DIVVYD_PROGRAM, "--engine", "kubernetes-node", "--node-name", kNode,
+                   "--kubeconfig", (folder() / "kubeconfig").string(), "--kubelet-root",
+                   (folder() / "k").string(), "--way", way_},
+                  "node");
     calls_ = folder() / fmt::format("k/plugins/divvy.dev/dra-{}.sock", instance);
     ASSERT_TRUE(eventually([this] { return node_.errors().find("is ready") != std::string::npos; }))
         << node_.errors();
@@ -197,6 +204,7 @@ class KubeNode : public Machine {
   }
 
   ServedApi served_;
+  std::string way_ = "claims";
   Program node_;
   fs::path calls_;
 };
@@ -312,6 +320,131 @@ TEST_F(KubeNode, AContainerOfTheClaimRunsInItsSlice) {
   EXPECT_EQ(info.at("memory").at("device_total_bytes").to_number<std::uint64_t>(), 4 * kGib);
   EXPECT_EQ(std::string(info.at("device").at("uuid").as_string()), gpu.str());
   EXPECT_EQ(unprepare(uid), "");
+}
+
+// --- By slots ---
+
+class KubeNodeSlots : public KubeNode {
+ protected:
+  void start_kubelet() override {
+    way_ = "slots";
+    fs::create_directories(folder() / "k/device-plugins");
+    fs::create_directories(folder() / "k/pod-resources");
+    kubelet_ = std::make_unique<kubelet::testing::FakeKubelet>(folder() / "k");
+  }
+  void SetUp() override {
+    KubeNode::SetUp();
+    ASSERT_TRUE(kubelet_->await_registrations(1));
+  }
+  void TearDown() override {
+    KubeNode::TearDown();
+    kubelet_.reset();
+  }
+
+  // A pod with one container, `main`; its uid.
+  std::string put_pod(const std::string& name, const model::GpuUuid& gpu, std::uint32_t share,
+                      Bytes memory) {
+    model::JobSpec spec(model::Request::parse("0.1", std::nullopt).value());
+    spec.holder = model::Holder::kSlice;
+    kube::PodRequest request(std::move(spec));
+    request.dialect = "divvy";
+    request.containers = {"main"};
+    request.way = kube::Way::kSlots;
+    const kube::Allocation allocation{
+        .node = kNode,
+        .slices = {{"main", "s-" + name,
+                    *model::Slice::create(gpu, memory, Share(share),
+                                          model::ShareKind::kGuarantee)}},
+        .at = {}};
+    const auto made = served_.api.put(
+        "/api/v1/namespaces/team-a/pods",
+        {{"metadata",
+          json::object{
+              {"name", name},
+              {"namespace", "team-a"},
+              {"annotations",
+               json::object{
+                   {kube::kRequestAnnotation, kube::write_request_annotation(request)},
+                   {kube::kAllocationAnnotation, kube::write_allocation_annotation(allocation)}}}}},
+         {"spec", json::object{{"nodeName", kNode},
+                               {"containers", json::array{json::object{{"name", "main"}}}}}},
+         {"status", json::object{{"phase", "Pending"}}}});
+    return std::string(kube::text_at(made, {"metadata", "uid"}));
+  }
+  [[nodiscard]] std::unique_ptr<v1beta1::DevicePlugin::Stub> slots() const {
+    return v1beta1::DevicePlugin::NewStub(
+        grpc::CreateChannel("unix:" + (folder() / "k/device-plugins/divvy.dev-slot.sock").string(),
+                            grpc::InsecureChannelCredentials()));
+  }
+  // As the kubelet admits a pod; the device that its container asks the runtime for.
+  std::string admit(const std::string& pod, const std::string& slot) {
+    v1beta1::AllocateRequest request;
+    request.add_container_requests()->add_devices_ids(slot);
+    v1beta1::AllocateResponse response;
+    grpc::ClientContext context;
+    context.set_wait_for_ready(true);
+    const auto status = slots()->Allocate(&context, request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    kubelet_->give(pod, "main", slot, "team-a");
+    return status.ok() ? response.container_responses(0).cdi_devices(0).name() : "";
+  }
+  std::string start_container(const std::string& slot) {
+    v1beta1::PreStartContainerRequest request;
+    request.add_devices_ids(slot);
+    v1beta1::PreStartContainerResponse response;
+    grpc::ClientContext context;
+    context.set_wait_for_ready(true);
+    return slots()->PreStartContainer(&context, request, &response).error_message();
+  }
+  void remove_pod(const std::string& name) {
+    ASSERT_TRUE(
+        served_.api.remove("/api/v1/namespaces/team-a/pods/" + name, {{"gracePeriodSeconds", 0}}));
+    kubelet_->forget();
+  }
+
+  std::unique_ptr<kubelet::testing::FakeKubelet> kubelet_;
+};
+
+TEST_F(KubeNodeSlots, AContainerHasItsSliceUntilItsPodIsGoneAndNoProcessUsesIt) {
+  const std::string uid = put_pod("p", gpus()[1], 300, Bytes(4 * kGib));
+  EXPECT_EQ(admit("p", "slot-0000"), "divvy.dev/slot=slot-0000-1");
+  EXPECT_FALSE(fs::exists(cdi_file(uid)));
+  ASSERT_EQ(start_container("slot-0000"), "");
+  EXPECT_TRUE(eventually([this] { return held() == 1; }));
+  FakeProcess process(socket_of(uid));
+  ASSERT_TRUE(process.join());
+  EXPECT_FALSE(process.refused());
+  // The agent is killed, and its successor goes on; so does the container, which is restarted.
+  kill_node();
+  start_node("two");
+  ASSERT_TRUE(kubelet_->await_registrations(2));
+  EXPECT_EQ(start_container("slot-0000"), "");
+  FakeProcess another(socket_of(uid));
+  EXPECT_TRUE(another.join());
+  // The kubelet is started anew.
+  kubelet_->stop();
+  kubelet_->start();
+  ASSERT_TRUE(kubelet_->await_registrations(3));
+  remove_pod("p");
+  process.hang_up();
+  another.hang_up();
+  EXPECT_TRUE(eventually([this] { return held() == 0; }));
+  EXPECT_FALSE(fs::exists(cdi_file(uid)));
+}
+
+TEST_F(KubeNodeSlots, RefusesWhatAnotherPodHolds) {
+  const model::GpuUuid gpu = gpus()[0];
+  put_pod("p", gpu, 700, Bytes(4 * kGib));
+  const std::string second = put_pod("q", gpu, 700, Bytes(4 * kGib));
+  admit("p", "slot-0000");
+  admit("q", "slot-0001");
+  EXPECT_EQ(start_container("slot-0000"), "");
+  EXPECT_NE(start_container("slot-0001"), "");
+  EXPECT_FALSE(fs::exists(cdi_file(second)));
+  remove_pod("p");
+  kubelet_->give("q", "main", "slot-0001", "team-a");
+  EXPECT_TRUE(eventually([this] { return start_container("slot-0001").empty(); }));
+  EXPECT_TRUE(fs::exists(cdi_file(second)));
 }
 
 }  // namespace

@@ -56,6 +56,10 @@ std::string ContainerDevices::claim_device_name(const std::string& device) {
   return fmt::format("{}={}", kClaimKind, device);
 }
 
+std::string ContainerDevices::slot_device_name(const std::string& device) {
+  return fmt::format("{}={}", kSlotKind, device);
+}
+
 Status ContainerDevices::refresh() {
   const std::lock_guard lock(mutex_);
   DIVVY_RETURN_IF_ERROR(find_driver());
@@ -91,7 +95,7 @@ Status ContainerDevices::publish_claim(const ClaimedSlices& claim) {
   const std::lock_guard lock(mutex_);
   if (!driver_) DIVVY_RETURN_IF_ERROR(find_driver());
   DIVVY_RETURN_IF_ERROR(write_preload(preload()));
-  CdiSpec spec{.kind = kClaimKind, .devices = {}, .edits = {}};
+  CdiSpec spec{.kind = claim.slots ? kSlotKind : kClaimKind, .devices = {}, .edits = {}};
   for (const HeldSlice& slice : claim.devices) {
     DIVVY_TRY(device, make_slice_device(slice));
     spec.devices.push_back(std::move(device));

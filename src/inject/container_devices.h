@@ -21,10 +21,12 @@
 
 namespace divvy::inject {
 
-// The slices of a resource claim of Kubernetes: one device for each request, all in one file.
+// The slices of a resource claim of Kubernetes, or of a pod that goes by slots: one device for each
+// request or slot, all in one file.
 struct ClaimedSlices {
-  std::string uid;  // of the claim, never used again for another
+  std::string uid;  // of the claim or pod, never used again for another
   std::vector<HeldSlice> devices;
+  bool slots = false;  // the devices are slots
 };
 
 class ContainerDevices {
@@ -67,6 +69,8 @@ class ContainerDevices {
   [[nodiscard]] static std::string device_name(const std::string& slice);
   // "divvy.dev/claim=...": likewise.
   [[nodiscard]] static std::string claim_device_name(const std::string& device);
+  // "divvy.dev/slot=...": likewise.
+  [[nodiscard]] static std::string slot_device_name(const std::string& device);
 
  private:
   // Those below need mutex_.

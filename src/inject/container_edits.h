@@ -21,6 +21,7 @@ namespace divvy::inject {
 constexpr const char* kGpuKind = "divvy.dev/gpu";
 constexpr const char* kSliceKind = "divvy.dev/slice";
 constexpr const char* kClaimKind = "divvy.dev/claim";
+constexpr const char* kSlotKind = "divvy.dev/slot";
 
 // Where things are in a container.
 constexpr const char* kShimInContainer = "/usr/local/lib/divvy/libdivvy.so";

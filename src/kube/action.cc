@@ -16,6 +16,10 @@ std::string_view to_string(ActionKind kind) {
       return "clear allocation";
     case ActionKind::kReadClaim:
       return "read claim";
+    case ActionKind::kPlacePod:
+      return "place pod";
+    case ActionKind::kReadPlace:
+      return "read place of pod";
     case ActionKind::kRemoveGate:
       return "remove gate";
     case ActionKind::kReadPod:
@@ -30,6 +34,21 @@ std::string_view to_string(ActionKind kind) {
   return "";
 }
 
+bool is_uncertain(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kUnavailable:
+    case ErrorCode::kTimeout:
+    case ErrorCode::kCancelled:
+    case ErrorCode::kIo:
+    case ErrorCode::kDataLoss:
+    case ErrorCode::kInternal:
+    case ErrorCode::kResourceExhausted:  // not done, and it may be tried again
+      return true;
+    default:
+      return false;
+  }
+}
+
 Result<boost::json::object> carry_out(ApiServer& server, const Action& action) {
   switch (action.kind) {
     case ActionKind::kCreateClaim:
@@ -41,8 +60,10 @@ Result<boost::json::object> carry_out(ApiServer& server, const Action& action) {
     case ActionKind::kClearAllocation:
       return server.replace(action.path, action.body.as_object());
     case ActionKind::kReadClaim:
+    case ActionKind::kReadPlace:
     case ActionKind::kReadPod:
       return server.get(action.path);
+    case ActionKind::kPlacePod:
     case ActionKind::kRemoveGate:
     case ActionKind::kSetCondition:
       return server.patch(action.path, PatchType::kJson, action.body);

@@ -20,6 +20,8 @@ enum class ActionKind {
   kWriteAllocation,
   kClearAllocation,
   kReadClaim,
+  kPlacePod,   // by slots: allocation, node and gate in one
+  kReadPlace,  // the pod, after that did not work
   kRemoveGate,
   kReadPod,
   kEvictPod,
@@ -29,6 +31,9 @@ enum class ActionKind {
 [[nodiscard]] std::string_view to_string(ActionKind kind);
 // Whether pods wait for it; what only tells people comes after that.
 [[nodiscard]] inline bool is_urgent(ActionKind kind) { return kind < ActionKind::kSetCondition; }
+
+// Of the answer to a write: whether nobody knows what became of it.
+[[nodiscard]] bool is_uncertain(ErrorCode code);
 
 struct Action {
   std::uint64_t number = 0;

@@ -69,8 +69,20 @@ std::string_view request_text(const json::object& pod) {
   return text_at(pod, {"metadata", "annotations", kRequestAnnotation});
 }
 
+std::string_view allocation_text(const json::object& pod) {
+  return text_at(pod, {"metadata", "annotations", kAllocationAnnotation});
+}
+
 Status check_new_pod(const AdmissionReview& review) {
   const bool annotated = !request_text(review.object).empty();
+  if (object_at(review.object, {"metadata", "annotations"}).contains(kAllocationAnnotation)) {
+    return err(
+        ErrorCode::kInvalidArgument,
+        "metadata.annotations[\"{}\"]: only Divvy's controller writes it, when the pod has its "
+        "place; leave it out",
+        kAllocationAnnotation);
+  }
+  if (!annotated) DIVVY_RETURN_IF_ERROR(check_no_slots(review.object));
   DIVVY_RETURN_IF_ERROR(check_claim_references(review.object, annotated));
   const bool bound = !text_at(review.object, {"spec", "nodeName"}).empty();
   if (annotated && !bound && !has_gate(review.object)) {
@@ -88,6 +100,13 @@ Status check_changed_pod(const AdmissionReview& review, bool trusted) {
         ErrorCode::kInvalidArgument,
         "metadata.annotations[\"{}\"]: what a pod asks for cannot be changed; make a new pod",
         kRequestAnnotation);
+  }
+  if (!trusted && allocation_text(review.object) != allocation_text(review.old_object)) {
+    return err(
+        ErrorCode::kInvalidArgument,
+        "metadata.annotations[\"{}\"]: only Divvy's controller writes it: what a pod was given "
+        "is on its node already; to have it placed elsewhere, make a new pod",
+        kAllocationAnnotation);
   }
   if (!trusted && has_gate(review.old_object) && !has_gate(review.object)) {
     return err(ErrorCode::kInvalidArgument,
@@ -153,7 +172,8 @@ Result<std::string> review_mutation(std::string_view bytes, const AdmissionPolic
     return denied(review, checked.error().message);
   }
   if (!*request) return allowed(review);
-  const std::string claim = claim_names();
+  (*request)->way = policy.way;
+  const std::string claim = policy.way == Way::kClaims ? claim_names() : std::string();
   const json::array operations =
       pod_patch(review.object, **request, {.claim = claim, .scheduler = policy.scheduler});
   return allowed_with(review, operations, (*request)->warnings);

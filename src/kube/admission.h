@@ -23,9 +23,12 @@ struct AdmissionPolicy {
   // for GPUs. Called from many threads; empty: nobody knows of namespaces.
   std::function<Result<DialectPolicy>(std::string_view)> namespaces = {};
   std::vector<std::string> exempt_namespaces = {"kube-system"};
-  // Who makes claims and removes gates ("system:serviceaccount:divvy-system:divvy-controller").
+  // Who makes claims, writes allocations into pods and removes gates
+  // ("system:serviceaccount:divvy-system:divvy-controller").
   // Empty: nobody is hindered.
   std::vector<std::string> trusted_users = {};
+  // How the pods that are created from here on come to their slices.
+  Way way = Way::kClaims;
   // For pods that name a scheduler which belongs to another system.
   std::string scheduler = "default-scheduler";
 };

@@ -133,8 +133,10 @@ json::object any_pod() {
   return {{"metadata", std::move(metadata)}, {"spec", std::move(spec)}};
 }
 
-Answer mutate(const json::object& pod) {
-  return answer_of(review_mutation(review_of(pod), {}, [] { return "divvy-a"; }));
+Answer mutate(const json::object& pod, Way way = Way::kClaims) {
+  AdmissionPolicy policy;
+  policy.way = way;
+  return answer_of(review_mutation(review_of(pod), policy, [] { return "divvy-a"; }));
 }
 
 std::size_t count_named(const json::array& list, std::string_view name) {
@@ -145,8 +147,9 @@ std::size_t count_named(const json::array& list, std::string_view name) {
 
 RC_GTEST_PROP(AdmissionProperty, KeepsTheRequestThroughItsOwnPatch, ()) {
   const json::object pod = any_pod();
+  const Way way = *rc::gen::element(Way::kClaims, Way::kSlots);
   RC_LOG() << json::serialize(pod);
-  const Answer answer = mutate(pod);
+  const Answer answer = mutate(pod, way);
   if (!answer.allowed) {
     RC_ASSERT(!answer.message.empty());
     return;
@@ -163,12 +166,42 @@ RC_GTEST_PROP(AdmissionProperty, KeepsTheRequestThroughItsOwnPatch, ()) {
   RC_ASSERT((*noted)->containers == (*asked)->containers);
   RC_ASSERT((*noted)->init_containers == (*asked)->init_containers);
   RC_ASSERT((*noted)->gang == (*asked)->gang);
+  RC_ASSERT((*noted)->way == way);
 
   // Read again: nothing is left of resources, and annotations still mean the same.
   const auto again = read_pod_request(result, {});
   RC_ASSERT(again.has_value());
   RC_ASSERT(!*again || (*again)->spec == (*asked)->spec);
-  RC_ASSERT(mutate(result).patch.empty());
+  RC_ASSERT(mutate(result, way).patch.empty());
+}
+
+// One for each container that asks and none for others, whatever came with the pod; or none at all.
+RC_GTEST_PROP(AdmissionProperty, GivesSlotsOrAClaimAndNeverBoth, ()) {
+  json::object pod = any_pod();
+  // As of a copy that went the other way.
+  for (const Way before : {Way::kSlots, Way::kClaims}) {
+    const Answer answer = mutate(pod, before);
+    if (!answer.allowed || answer.patch.empty()) return;
+    pod = patched(pod, answer);
+    const auto noted = annotated_request(pod);
+    RC_ASSERT(noted.has_value() && noted->has_value());
+    std::size_t slots = 0;
+    for (const std::string_view list : {"containers", "initContainers"}) {
+      for (const json::value& container : array_at(pod, {"spec", list})) {
+        for (const std::string_view part : {"limits", "requests"}) {
+          const json::object& map = object_at(container.as_object(), {"resources", part});
+          if (text_at(map, {kSlotResource}) == "1") ++slots;
+        }
+      }
+    }
+    const std::size_t asking = (*noted)->containers.size() + (*noted)->init_containers.size();
+    const bool by_slots = before == Way::kSlots;
+    RC_ASSERT(slots == (by_slots ? 2 * asking : 0));
+    RC_ASSERT(count_named(array_at(pod, {"spec", "resourceClaims"}), kPodClaim) ==
+              (by_slots ? 0U : 1U));
+    RC_ASSERT(count_named(array_at(pod, {"spec", "schedulingGates"}), kQueueGate) ==
+              (text_at(pod, {"spec", "nodeName"}).empty() ? 1U : 0U));
+  }
 }
 
 RC_GTEST_PROP(AdmissionProperty, GivesOneClaimAndOneGate, ()) {

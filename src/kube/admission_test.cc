@@ -293,5 +293,50 @@ TEST(Validation, OnlyTheControllerMakesClaimsWithItsNames) {
   EXPECT_TRUE(validate(claim, {.resource = "resourceclaims", .user = kController}).allowed);
 }
 
+// --- The second way ---
+
+json::object by_slots(const json::object& pod) {
+  AdmissionPolicy policy;
+  policy.way = Way::kSlots;
+  const Answer answer = mutate(pod, {}, policy);
+  EXPECT_TRUE(answer.allowed) << answer.message;
+  return patched(pod, answer);
+}
+
+TEST(Admission, TurnsARequestIntoSlotsGateAndAnnotationOnTheSecondWay) {
+  const json::object result = by_slots(pod_of({{"nvidia.com/gpumem", "3000"}, {"cpu", "2"}}));
+  const json::value resources{{"cpu", "2"}, {"divvy.dev/slot", "1"}};
+  EXPECT_EQ(at(result, "/spec/containers/0/resources/limits"), resources);
+  EXPECT_EQ(at(result, "/spec/containers/0/resources/requests"), resources);
+  EXPECT_TRUE(at(result, "/spec/containers/0/resources/claims").is_null());
+  EXPECT_TRUE(at(result, "/spec/resourceClaims").is_null());
+  EXPECT_EQ(at(result, "/spec/schedulingGates"), json::parse(R"([{"name": "divvy.dev/queue"}])"));
+  const auto request = annotated_request(result);
+  ASSERT_TRUE(request && *request);
+  EXPECT_EQ((*request)->way, Way::kSlots);
+}
+
+TEST(Admission, KeepsOthersHandsOffAllocationsInPods) {
+  json::object before = by_slots(pod_of({{"nvidia.com/gpumem", "3000"}}));
+  json::object after = before;
+  after["metadata"].as_object()["annotations"].as_object()["divvy.dev/allocation"] = "{}";
+  EXPECT_THAT(mutate(after).message, HasSubstr("divvy.dev/allocation"));
+  EXPECT_THAT(validate(after).message, HasSubstr("only Divvy's controller writes it"));
+  ReviewParts update{.operation = "UPDATE", .old_object = before};
+  EXPECT_THAT(validate(after, update).message, HasSubstr("only Divvy's controller writes it"));
+  update.user = kController;
+  EXPECT_TRUE(validate(after, update).allowed);
+  // Taking it out is no better.
+  update = {.operation = "UPDATE", .old_object = after};
+  EXPECT_FALSE(validate(before, update).allowed);
+  EXPECT_TRUE(validate(after, update).allowed);
+}
+
+TEST(Admission, RefusesSlotsThatNobodyAskedASliceFor) {
+  const Answer answer = validate(pod_of({{"divvy.dev/slot", "1"}}));
+  EXPECT_FALSE(answer.allowed);
+  EXPECT_THAT(answer.message, HasSubstr("spec.containers[0].resources.limits[\"divvy.dev/slot\"]"));
+}
+
 }  // namespace
 }  // namespace divvy::kube

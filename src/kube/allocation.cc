@@ -12,6 +12,8 @@ namespace {
 
 namespace json = boost::json;
 
+constexpr std::size_t kDeepest = 16;
+
 tl::unexpected<Error> wrong(std::string_view what) {
   return err(ErrorCode::kDataLoss, "an allocation of {} without a right {}", kDriver, what);
 }
@@ -85,10 +87,9 @@ json::object write_allocation(const Allocation& allocation) {
           {"nodeSelector", json::object{{"nodeSelectorTerms", json::array{term}}}}};
 }
 
-Result<std::optional<Allocation>> read_allocation(const json::object& claim) {
-  const json::value* const found = find_value(claim, {"status", "allocation"});
-  if (found == nullptr || !found->is_object()) return std::optional<Allocation>();
-  const json::object& document = found->get_object();
+namespace {
+
+Result<std::optional<Allocation>> read_document(const json::object& document) {
   Allocation allocation;
   allocation.at = read_time_stamp(text_at(document, {"allocationTimestamp"})).value_or(WallTime());
   for (const json::value& one : array_at(document, {"devices", "results"})) {
@@ -108,6 +109,27 @@ Result<std::optional<Allocation>> read_allocation(const json::object& claim) {
   }
   if (allocation.slices.empty()) return std::optional<Allocation>();
   return std::optional(std::move(allocation));
+}
+
+}  // namespace
+
+Result<std::optional<Allocation>> read_allocation(const json::object& claim) {
+  return read_document(object_at(claim, {"status", "allocation"}));
+}
+
+std::string write_allocation_annotation(const Allocation& allocation) {
+  return json::serialize(write_allocation(allocation));
+}
+
+Result<std::optional<Allocation>> read_allocation_annotation(const json::object& pod) {
+  const std::string_view text = text_at(pod, {"metadata", "annotations", kAllocationAnnotation});
+  if (text.empty()) return std::optional<Allocation>();
+  boost::system::error_code code;
+  json::parse_options options;
+  options.max_depth = kDeepest;
+  const json::value document = json::parse(text, code, {}, options);
+  if (code || !document.is_object()) return wrong("form");
+  return read_document(document.get_object());
 }
 
 }  // namespace divvy::kube

@@ -1,6 +1,6 @@
-// What a claim's status says that a pod has: slices on the GPUs of one node, one device name for
-// each, written by the controller and read by it and by the node agent. Pure; any document is safe
-// to read.
+// What a claim's status, or the annotation of a pod that goes by slots, says that a pod has: slices
+// on the GPUs of one node, one device name for each, written by the controller and read by it and
+// by the node agent. Pure; any document is safe to read.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -39,6 +39,12 @@ struct Allocation {
 // Of a claim's document. Nothing: it has no allocation, or one of another driver. An error: it has
 // one of ours that nobody can follow.
 [[nodiscard]] Result<std::optional<Allocation>> read_allocation(const boost::json::object& claim);
+
+// The same document as a text, for a pod's annotation.
+[[nodiscard]] std::string write_allocation_annotation(const Allocation& allocation);
+// Of a pod's document, likewise.
+[[nodiscard]] Result<std::optional<Allocation>> read_allocation_annotation(
+    const boost::json::object& pod);
 
 // The parameters of one slice, as in allocations and in what a node says that it holds.
 struct SliceParameters {

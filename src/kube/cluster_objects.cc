@@ -112,6 +112,13 @@ Result<std::optional<PodFacts>> read_pod(const json::object& pod) {
   if (const auto claim = find_named(claims, "name", kPodClaim)) {
     facts.claim = text_at(claims[*claim].get_object(), {"resourceClaimName"});
   }
+  facts.by_slots = facts.request && facts.request->way == Way::kSlots;
+  if (facts.by_slots) {
+    facts.affinity = object_at(pod, {"spec", "affinity"});
+    // The one is written as the other is removed: before that nobody of us wrote it.
+    auto allocation = read_allocation_annotation(pod);
+    if (allocation && !facts.gate) facts.allocation = *std::move(allocation);
+  }
   facts.node_selector = texts_of(object_at(pod, {"spec", "nodeSelector"}));
   for (const json::value& one : array_at(pod, {"spec", "tolerations"})) {
     if (one.is_object()) facts.tolerations.push_back(read_toleration(one.get_object()));

@@ -60,6 +60,10 @@ struct PodFacts {
   // template, and which may be for our device class. Their names; `claim` and `request` are not
   // known then.
   std::vector<std::string> refers_to = {};
+  // It has no claim: what it was given stands in the pod itself.
+  bool by_slots = false;
+  std::optional<Allocation> allocation = {};  // of one by slots, as soon as our gate is gone
+  boost::json::object affinity = {};          // of one by slots: spec.affinity
   std::map<std::string, std::string> node_selector = {};
   std::vector<Toleration> tolerations = {};
   Result<PodRequest> request;

@@ -86,6 +86,7 @@ Status ClusterQueue::see_pod(const json::object& object) {
     see_referring(*std::move(facts));
     return {};
   }
+  if (facts->by_slots) holdings_changed_ = true;
   const std::string key = facts->object.key();
   const auto known = uids_.find(key);
   if (known != uids_.end()) {
@@ -119,7 +120,9 @@ void ClusterQueue::pod_gone(const std::string& key, const std::string& uid) {
   const auto known = uids_.find(key);
   if (known == uids_.end() || known->second != uid) return;
   uids_.erase(known);
-  find(uid)->gone = true;
+  Work& work = *find(uid);
+  work.gone = true;
+  if (work.pod.by_slots) holdings_changed_ = true;
   touch(uid);
 }
 

@@ -101,7 +101,7 @@ class ClusterQueue {
     kIdle,     // not in the queue
     kQueued,   // its job waits
     kPlanned,  // its job has a place, and the allocation is not known to be written
-    kPlaced,   // the allocation stands in its claim
+    kPlaced,   // the allocation stands in its claim, or in the pod
   };
 
   struct Work {
@@ -112,15 +112,18 @@ class ClusterQueue {
     Stage stage = Stage::kIdle;
     model::JobId job;                 // of every stage but kIdle
     std::optional<Allocation> place;  // of kPlanned and kPlaced
-    std::string claim_uid;            // of kPlaced
+    std::string claim_uid;            // of kPlaced: the claim's, or by slots its own
     std::uint64_t pass = 0;           // of kPlanned: which one decided it
-    bool claim_busy = false;          // an action on its claim has no answer yet
-    std::optional<Action> again;      // that action, if it is to be repeated
+    // An action on what says where it is (its claim, or by slots the pod) has no answer yet.
+    bool claim_busy = false;
+    std::optional<Action> again;  // that action, if it is to be repeated
     WallTime again_at;
     std::uint32_t attempts = 0;  // of actions that did not work, in a row
     bool pod_busy = false;       // likewise on the pod
     WallTime pod_again_at;
     bool evicted = false;
+    std::string not_written = {};  // by slots: why the last place was not written
+    bool told_stuck = false;       // by slots: that kube-scheduler does not take it where it is
     std::map<std::string, WallTime> avoided;  // nodes, and until when
     std::uint32_t refusals = 0;               // places in a row that were not taken
     std::optional<WallTime> not_before;
@@ -134,6 +137,14 @@ class ClusterQueue {
     // It wants its slices, or uses them.
     [[nodiscard]] bool lives() const { return !gone && !pod.ended && !pod.deleting; }
     [[nodiscard]] std::string claim_key() const { return pod.object.space + "/" + pod.claim; }
+  };
+
+  // What a pod was given, wherever that stands.
+  struct Given {
+    const Allocation* allocation;
+    std::string uid;          // under which its node holds it
+    bool reserved = false;    // kube-scheduler has committed itself
+    const ClaimFacts* claim;  // null: it stands in the pod, and cannot be taken back
   };
 
   // Slices that no pod's job explains: of claims without a pod of ours, and of nodes that have not
@@ -181,7 +192,7 @@ class ClusterQueue {
   [[nodiscard]] const ClaimFacts* claim_of(const Work& work) const;
   [[nodiscard]] bool is_answered(const Work& work) const;
   void settle(Work& work, WallTime now);
-  void found_allocation(Work& work, const ClaimFacts& claim, WallTime now);
+  void found_allocation(Work& work, const Given& given, WallTime now);
   void lost_allocation(Work& work, WallTime now);
   void write_place(Work& work, const ClaimFacts* claim, WallTime now);
   void clear_place(Work& work, const ClaimFacts& claim);
@@ -194,8 +205,16 @@ class ClusterQueue {
                   WallTime now);
   void pod_done(Work& work, const InFlight& flight, const Result<boost::json::object>& result,
                 WallTime now);
+  void write_again(Work& work, InFlight& flight, WallTime now);
   [[nodiscard]] bool is_released(std::uint64_t pass) const { return !open_.contains(pass); }
   void leave_planned(Work& work);
+
+  // cluster_queue_slots.cc: where what a pod was given stands, and pods in which it does
+  [[nodiscard]] std::optional<Given> given_to(const Work& work) const;
+  void place_pod(Work& work, WallTime now);
+  void place_done(Work& work, InFlight& flight, const Result<boost::json::object>& result,
+                  WallTime now);
+  void watch_pinned(Work& work, WallTime now);
 
   // cluster_queue_jobs.cc: pods as jobs, and the fleet
   void submit(Work& work, WallTime now);

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "kube/cluster_queue.h"
+#include "kube/node_affinity.h"
 #include "kube/object_names.h"
 #include "model/name.h"
 
@@ -96,6 +97,13 @@ model::JobSpec ClusterQueue::spec_for(Work& work, WallTime now) {
   const bool names_nodes = !nodes.empty();
   const auto avoids = [&work](const std::string& node) { return work.avoided.contains(node); };
   if (names_nodes && !std::ranges::all_of(nodes, avoids)) std::erase_if(nodes, avoids);
+  // Otherwise kube-scheduler says so itself, and the pod is placed elsewhere: by slots it cannot
+  // be.
+  if (pod.by_slots && !names_nodes) {
+    for (const auto& [name, node] : nodes_) {
+      if (!admits(pod.affinity, node)) spec.where.nodes_denied.push_back(name);
+    }
+  }
   for (const auto& [node, until] : work.avoided) {
     if (!names_nodes) spec.where.nodes_denied.push_back(node);
   }
@@ -108,7 +116,11 @@ void ClusterQueue::submit(Work& work, WallTime now) {
   const std::string before = std::exchange(work.refusal, {});
   if (!pod.request) {
     work.refusal = pod.request.error().message;
-  } else if (pod.claim.empty()) {
+  } else if (pod.by_slots && !pod.gate && !work.bound()) {
+    work.refusal =
+        "its scheduling gate was removed before it had a place; it gets slices of the node that it "
+        "is bound to, if there are any";
+  } else if (!pod.by_slots && pod.claim.empty()) {
     work.refusal = fmt::format(
         "it names no resource claim \"{}\" in spec.resourceClaims, so it cannot be given a slice; "
         "create it again, through Divvy's webhook",
@@ -255,6 +267,18 @@ void ClusterQueue::settle_holdings(WallTime now) {
     Holding holding{claim.object.space, claim.allocation->node, {}};
     for (const AllocatedSlice& one : claim.allocation->slices) holding.slices.push_back(one.slice);
     wanted.emplace(fmt::format("{}@{}", claim.object.uid, holding.node), std::move(holding));
+  }
+  for (const auto& [uid, work] : works_) {
+    const auto given = work.pod.by_slots ? given_to(work) : std::nullopt;
+    if (!given) continue;
+    allocated.emplace(uid, given->allocation->node);
+    const bool explained = work.place && work.place->node == given->allocation->node &&
+                           work.place->slices == given->allocation->slices &&
+                           work.job != model::JobId();
+    if (explained) continue;
+    Holding holding{work.pod.object.space, given->allocation->node, {}};
+    for (const AllocatedSlice& one : given->allocation->slices) holding.slices.push_back(one.slice);
+    wanted.emplace(fmt::format("{}@{}", uid, holding.node), std::move(holding));
   }
   for (const auto& [name, node] : gpu_nodes_) {
     for (const HeldClaim& held : node.facts.held) {

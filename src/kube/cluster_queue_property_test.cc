@@ -1,7 +1,8 @@
 // Random days of a cluster: pods come, end, are deleted and deleted by force, words come late and
 // in another order, answers are lost, controllers are started anew at any step, two of them work at
-// once. Whatever happens, what claims say never adds up to more than a GPU has, no pod has the
-// slice of another, whoever fits runs in the end, and nothing is left.
+// once. Some pods go by claims, some by slots. Whatever happens, what claims and pods say never
+// adds up to more than a GPU has, no pod has the slice of another, whoever fits runs in the end,
+// and nothing is left.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
@@ -59,6 +60,7 @@ class Day {
         // Two of them do not fit on two GPUs.
         if (pod.containers.size() == 2 && pod.gpu.size() > 1 && pod.gpu[0] == '1') pod.gpu = "0.5";
         if (pod.containers.size() == 2 && pod.gpu == "2") pod.gpu = "1";
+        pod.slots = draw(3) == 0;
         if (draw(12) == 0) pod.node = cluster.node_names()[draw(2)];
         cluster.create_pod(pod);
         pods_.push_back(name);

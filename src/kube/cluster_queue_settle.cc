@@ -26,22 +26,6 @@ Duration pause_after(std::uint32_t attempts) {
   return std::min<Duration>(30s, 100ms * (1U << std::min(attempts, 16U)));
 }
 
-// Whether nobody knows what became of it.
-bool is_uncertain(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kUnavailable:
-    case ErrorCode::kTimeout:
-    case ErrorCode::kCancelled:
-    case ErrorCode::kIo:
-    case ErrorCode::kDataLoss:
-    case ErrorCode::kInternal:
-    case ErrorCode::kResourceExhausted:  // not done, and it may be tried again
-      return true;
-    default:
-      return false;
-  }
-}
-
 // What is known of it is not true any more.
 bool is_conflict(ErrorCode code) {
   return code == ErrorCode::kFailedPrecondition || code == ErrorCode::kAlreadyExists ||
@@ -88,6 +72,7 @@ const ClaimFacts* ClusterQueue::claim_of(const Work& work) const {
 // Whether what is known by now says what became of a write without an answer: it exists, or its
 // precondition holds no more.
 bool ClusterQueue::is_answered(const Work& work) const {
+  if (work.again->kind == ActionKind::kPlacePod) return given_to(work).has_value();
   const auto known = claims_.find(work.claim_key());
   if (known == claims_.end()) return false;
   if (work.again->kind == ActionKind::kCreateClaim) return true;
@@ -108,11 +93,11 @@ void ClusterQueue::settle(Work& work, WallTime now) {
   }
   // What it has is not known before the answer is there.
   if (work.claim_busy) return;
-  const ClaimFacts* const claim = claim_of(work);
-  if (claim != nullptr && claim->allocation) {
-    found_allocation(work, *claim, now);
+  if (const auto given = given_to(work)) {
+    found_allocation(work, *given, now);
     return;
   }
+  const ClaimFacts* const claim = claim_of(work);
   if (work.stage == Stage::kPlaced) lost_allocation(work, now);
   const bool by_hand = !work.pod.refers_to.empty();
   if (!work.lives() || (by_hand && claim == nullptr)) {
@@ -148,9 +133,9 @@ void ClusterQueue::leave_planned(Work& work) {
   if (--open->second == 0) open_.erase(open);
 }
 
-void ClusterQueue::found_allocation(Work& work, const ClaimFacts& claim, WallTime now) {
-  const Allocation& allocation = *claim.allocation;
-  work.claim_uid = claim.object.uid;
+void ClusterQueue::found_allocation(Work& work, const Given& given, WallTime now) {
+  const Allocation& allocation = *given.allocation;
+  work.claim_uid = given.uid;
   const bool same =
       work.place && work.place->node == allocation.node && work.place->slices == allocation.slices;
   if (same && work.stage == Stage::kPlanned) {
@@ -166,8 +151,9 @@ void ClusterQueue::found_allocation(Work& work, const ClaimFacts& claim, WallTim
     adopt(work, now);
     tell_soon(work, now);
   }
-  if (work.bound() || claim.reserved) {
+  if (work.bound() || given.reserved) {
     if (work.bound()) work.refusals = 0;
+    if (std::exchange(work.told_stuck, false)) tell_soon(work, now);
     const model::Job* const job = queue_->find(work.job);
     if (job != nullptr && job->state == model::JobState::kStarting) {
       for (const model::JobMember& member : job->members) {
@@ -177,12 +163,14 @@ void ClusterQueue::found_allocation(Work& work, const ClaimFacts& claim, WallTim
   }
   if (!work.lives()) return;
   const auto failed = options_.evict_from_failed_gpus ? failed_gpu(work) : std::nullopt;
-  if (claim.reserved || work.bound()) {
+  // One that stands in the pod cannot be taken back, whether the pod runs yet or not.
+  if (given.reserved || work.bound() || given.claim == nullptr) {
     if (failed && !work.pod_busy && now >= work.pod_again_at) evict(work, *failed, now);
+    if (!failed && !work.bound() && given.claim == nullptr) watch_pinned(work, now);
     return;
   }
   if (failed) {
-    clear_place(work, claim);
+    clear_place(work, *given.claim);
   } else if (work.pod.gate) {
     gated_.insert(work.uid());
   } else if (work.pod.unschedulable) {
@@ -191,7 +179,7 @@ void ClusterQueue::found_allocation(Work& work, const ClaimFacts& claim, WallTim
     if (due > now) {
       wake(work, due);
     } else if (now >= work.pod_again_at) {
-      clear_place(work, claim);
+      clear_place(work, *given.claim);
     }
   }
 }
@@ -208,7 +196,8 @@ void ClusterQueue::lost_allocation(Work& work, WallTime now) {
       work.not_before = now + std::min<Duration>(60s, 1s * (1U << std::min(work.refusals, 6U)));
     }
     ++work.refusals;
-  } else if (work.gone && work.bound() && !work.pod.ended) {
+  } else if (work.bound() && ((work.gone && !work.pod.ended) || work.pod.by_slots)) {
+    // By slots a node lets go after the end of a pod has been told, and not before.
     const auto gpu_node = gpu_nodes_.find(node);
     if (gpu_node != gpu_nodes_.end()) {
       Holding holding{work.pod.object.space, node, {}};
@@ -223,6 +212,10 @@ void ClusterQueue::lost_allocation(Work& work, WallTime now) {
 
 void ClusterQueue::write_place(Work& work, const ClaimFacts* claim, WallTime now) {
   const PodFacts& pod = work.pod;
+  if (pod.by_slots) {
+    place_pod(work, now);
+    return;
+  }
   if (claim == nullptr) {
     if (claims_.contains(work.claim_key()) || !pod.refers_to.empty()) {
       refuse_start(work, fmt::format("the resource claim {} is not this pod's", pod.claim), now);
@@ -351,6 +344,10 @@ void ClusterQueue::done(std::uint64_t number, const Result<json::object>& result
     case ActionKind::kReadClaim:
       claim_done(*work, flight, result, now);
       return;
+    case ActionKind::kPlacePod:
+    case ActionKind::kReadPlace:
+      place_done(*work, flight, result, now);
+      return;
     case ActionKind::kRemoveGate:
     case ActionKind::kReadPod:
     case ActionKind::kEvictPod:
@@ -360,6 +357,13 @@ void ClusterQueue::done(std::uint64_t number, const Result<json::object>& result
     case ActionKind::kTellEvent:
       return;
   }
+}
+
+// The same once more: as long as it may still happen, its place is not free.
+void ClusterQueue::write_again(Work& work, InFlight& flight, WallTime now) {
+  work.again = std::move(flight.action);
+  work.again_at = now + pause_after(++work.attempts);
+  wake(work, work.again_at);
 }
 
 void ClusterQueue::claim_done(Work& work, InFlight& flight, const Result<json::object>& result,
@@ -382,10 +386,7 @@ void ClusterQueue::claim_done(Work& work, InFlight& flight, const Result<json::o
   }
   const Error& error = result.error();
   if (is_uncertain(error.code)) {
-    // The same once more: as long as it may still happen, its place is not free.
-    work.again = std::move(flight.action);
-    work.again_at = now + pause_after(++work.attempts);
-    wake(work, work.again_at);
+    write_again(work, flight, now);
     return;
   }
   if (flight.kind == ActionKind::kReadClaim && error.code == ErrorCode::kNotFound) {

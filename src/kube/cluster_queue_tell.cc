@@ -87,6 +87,12 @@ PodReport ClusterQueue::report(const Work& work, WallTime now, bool guess) {
                                                   humanize(one.slice.memory()), one.request);
     }
     report.text = fmt::format("on {}: {}", work.place->node, text);
+    if (work.told_stuck) {
+      report.text +=
+          "; kube-scheduler does not take it there (its condition PodScheduled says why), and a "
+          "pod "
+          "with slots cannot be placed again: delete it to have its successor placed elsewhere";
+    }
     return report;
   }
   if (work.stage == Stage::kIdle) {
@@ -136,7 +142,7 @@ void ClusterQueue::tell_due(WallTime now) {
     ++told;
     const PodReport now_is = report(*work, now, false);
     if (work->stage == Stage::kPlaced) {
-      set_condition(*work, true, "Placed", now_is.text, now);
+      set_condition(*work, true, work->told_stuck ? "Unschedulable" : "Placed", now_is.text, now);
       continue;
     }
     std::string_view reason = "Refused";

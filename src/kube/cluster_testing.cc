@@ -22,7 +22,6 @@ constexpr const char* kClaims = "/apis/resource.k8s.io/v1/resourceclaims";
 constexpr const char* kGpuNodes = "/apis/divvy.dev/v1/gpunodes";
 constexpr const char* kNodes = "/api/v1/nodes";
 constexpr const char* kNamespaces = "/api/v1/namespaces";
-constexpr std::array kCollections{kPods, kClaims, kGpuNodes, kNodes, kNamespaces};
 
 ResourcePath parsed(const std::string& path) {
   auto made = ResourcePath::parse(path);
@@ -36,11 +35,6 @@ std::string text(const json::object& object, std::initializer_list<std::string_v
 
 std::string key_of(const json::object& object) {
   return text(object, {"metadata", "namespace"}) + "/" + text(object, {"metadata", "name"});
-}
-
-Result<json::object> copy(const Result<FakeStore::Object>& found) {
-  if (!found) return err(found.error());
-  return **found;
 }
 
 Allocation allocation_of(const json::object& claim) {
@@ -66,53 +60,34 @@ bool may_use(const json::object& pod, const json::object& claim) {
          text(owners.at(0).as_object(), {"uid"}) == text(pod, {"metadata", "uid"});
 }
 
+bool by_slots(const json::object& pod) {
+  return text_at(pod, {"metadata", "annotations", kRequestAnnotation}).find("\"slots\"") !=
+         std::string_view::npos;
+}
+
+bool has_ended(const json::object& pod) {
+  const std::string_view phase = text_at(pod, {"status", "phase"});
+  return phase == "Succeeded" || phase == "Failed";
+}
+
+// Of a pod by slots.
+std::optional<Allocation> allocation_in(const json::object& pod) {
+  auto read = read_allocation_annotation(pod);
+  DIVVY_CHECK(read.has_value(), "{}", read.error().message);
+  return *std::move(read);
+}
+
+// Where a pod has to go.
+std::string pinned_to(const json::object& pod) {
+  const json::array& terms =
+      array_at(pod, {"spec", "affinity", "nodeAffinity",
+                     "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"});
+  if (terms.size() != 1) return "";
+  const json::array& fields = array_at(terms[0].as_object(), {"matchFields"});
+  return fields.empty() ? "" : std::string(fields.back().at("values").as_array().at(0).as_string());
+}
+
 }  // namespace
-
-// --- The API server ---
-
-Result<json::object> OneThreadApi::get(const std::string& path) {
-  return copy(store_.find(parsed(path)));
-}
-
-Result<json::object> OneThreadApi::create(const std::string& path, const json::object& object) {
-  return copy(store_.create(parsed(path), object));
-}
-
-Result<json::object> OneThreadApi::replace(const std::string& path, const json::object& object) {
-  const ResourcePath to = parsed(path);
-  if (to.resource == "resourceclaims" && to.subresource == "status") {
-    const auto before = store_.find(to);
-    const json::object& had = before ? object_at(**before, {"status", "allocation"}) : object;
-    const json::object& has = object_at(object, {"status", "allocation"});
-    if (before && !had.empty() && !has.empty() && had != has &&
-        text(**before, {"metadata", "resourceVersion"}) ==
-            text(object, {"metadata", "resourceVersion"})) {
-      return err(ErrorCode::kInvalidArgument, "status.allocation: field is immutable");
-    }
-  }
-  return copy(store_.replace(to, object));
-}
-
-Result<json::object> OneThreadApi::patch(const std::string& path, PatchType type,
-                                         const json::value& patch) {
-  return copy(store_.patch(parsed(path), type, patch));
-}
-
-Status OneThreadApi::remove(const std::string& path, const json::object& options) {
-  return store_.remove(parsed(path), options);
-}
-
-Status OneThreadApi::watch(const std::string& /*path*/,
-                           const std::function<bool(WatchEvent)>& /*take*/,
-                           const std::stop_token& /*stop*/) {
-  return err(ErrorCode::kUnsupported, "nobody watches here");
-}
-
-std::vector<json::object> OneThreadApi::list(const std::string& collection) const {
-  std::vector<json::object> objects;
-  for (const FakeStore::Object& one : store_.list(parsed(collection))) objects.push_back(*one);
-  return objects;
-}
 
 // --- The cluster ---
 
@@ -196,6 +171,7 @@ void SimulatedCluster::create_pod(const TestPod& pod) {
   PodRequest asked(std::move(spec));
   asked.dialect = "divvy";
   asked.containers = pod.containers;
+  if (pod.slots) asked.way = Way::kSlots;
   json::array containers;
   for (const std::string& container : pod.containers) {
     containers.push_back(json::object{{"name", container}});
@@ -203,7 +179,7 @@ void SimulatedCluster::create_pod(const TestPod& pod) {
   json::object pod_spec = pod.more;
   pod_spec["containers"] = std::move(containers);
   const json::object claim{{"name", kPodClaim}, {"resourceClaimName", "divvy-" + pod.name}};
-  pod_spec["resourceClaims"] = json::array{claim};
+  if (!pod.slots) pod_spec["resourceClaims"] = json::array{claim};
   if (pod.node.empty()) {
     json::array gates{json::object{{"name", kQueueGate}}};
     if (const json::value* const others = pod.more.if_contains("schedulingGates")) {
@@ -270,6 +246,10 @@ void SimulatedCluster::schedule() {
                        array_at(pod, {"spec", "schedulingGates"}).empty() &&
                        text_at(pod, {"metadata", "deletionTimestamp"}).empty();
     if (!waits) continue;
+    if (by_slots(pod)) {
+      schedule_pinned(pod);
+      continue;
+    }
     const std::string space = text(pod, {"metadata", "namespace"});
     const std::string name = text(pod, {"metadata", "name"});
     const auto claim = this->claim(name, space);
@@ -305,6 +285,30 @@ void SimulatedCluster::schedule() {
                                    {{"target", json::object{{"kind", "Node"}, {"name", node}}}});
     if (bound) --room[node];
   }
+}
+
+void SimulatedCluster::schedule_pinned(const json::object& pod) {
+  const std::string path =
+      pod_path(text(pod, {"metadata", "namespace"}), text(pod, {"metadata", "name"}));
+  const std::string node = pinned_to(pod);
+  DIVVY_CHECK(!node.empty(), "a pod by slots has no gate and no node");
+  if (fits(node)) {
+    const auto bound = api_.create(path + "/binding",
+                                   {{"target", json::object{{"kind", "Node"}, {"name", node}}}});
+    if (bound) --room[node];
+    return;
+  }
+  json::object told = object_at(pod, {"status"});
+  json::array conditions = array_at(pod, {"status", "conditions"});
+  for (const json::value& one : conditions) {
+    if (text_at(one.as_object(), {"type"}) == "PodScheduled") return;
+  }
+  conditions.push_back(json::object{{"type", "PodScheduled"},
+                                    {"status", "False"},
+                                    {"reason", "Unschedulable"},
+                                    {"lastTransitionTime", time_stamp(now())}});
+  told["conditions"] = std::move(conditions);
+  put_status(pod, path, std::move(told));
 }
 
 // Claims whose pod is gone or has ended lose their reservation, then their allocation and their
@@ -356,13 +360,24 @@ void SimulatedCluster::manage() {
 }
 
 bool SimulatedCluster::prepare(Machine& machine, const std::string& node, const json::object& pod) {
+  if (by_slots(pod)) {
+    const auto allocation = allocation_in(pod);
+    if (!allocation || allocation->node != node) return false;
+    const std::string uid = text(pod, {"metadata", "uid"});
+    return grant(machine, uid, {text(pod, {"metadata", "namespace"}), "", uid, allocation->slices});
+  }
   const auto claim =
       this->claim(text(pod, {"metadata", "name"}), text(pod, {"metadata", "namespace"}));
   if (!claim || !is_allocated(*claim)) return false;
   const Allocation allocation = allocation_of(*claim);
   const json::array& reserved = array_at(*claim, {"status", "reservedFor"});
   if (allocation.node != node || reserved.empty()) return false;
-  const std::string uid = text(*claim, {"metadata", "uid"});
+  return grant(machine, text(*claim, {"metadata", "uid"}),
+               {text(pod, {"metadata", "namespace"}), text(*claim, {"metadata", "name"}),
+                text(pod, {"metadata", "uid"}), allocation.slices});
+}
+
+bool SimulatedCluster::grant(Machine& machine, const std::string& uid, Held wanted) {
   if (machine.ledger.contains(uid)) return true;
   std::map<model::GpuUuid, std::pair<std::uint64_t, std::uint64_t>> sums;
   const auto add = [&sums](const AllocatedSlice& one) {
@@ -371,7 +386,7 @@ bool SimulatedCluster::prepare(Machine& machine, const std::string& node, const 
     memory += one.slice.memory().count();
   };
   for (const auto& [other, held] : machine.ledger) std::ranges::for_each(held.slices, add);
-  std::ranges::for_each(allocation.slices, add);
+  std::ranges::for_each(wanted.slices, add);
   for (const agent::MachineGpu& gpu : machine.state.gpus) {
     const auto& [share, memory] = sums[gpu.uuid];
     if (share > Share::kWhole || memory > gpu.memory.count()) {
@@ -379,9 +394,7 @@ bool SimulatedCluster::prepare(Machine& machine, const std::string& node, const 
       return false;
     }
   }
-  machine.ledger.emplace(
-      uid, Held{text(pod, {"metadata", "namespace"}), text(*claim, {"metadata", "name"}),
-                text(pod, {"metadata", "uid"}), allocation.slices});
+  machine.ledger.emplace(uid, std::move(wanted));
   machine.changed = true;
   return true;
 }
@@ -395,6 +408,7 @@ void SimulatedCluster::unprepare(Machine& machine, const std::string& pod_uid) {
 
 void SimulatedCluster::run_kubelets() {
   std::map<std::string, std::set<std::string>> living;  // uids of pods by node
+  std::set<std::string> leaving;                        // that went in this round
   for (const json::object& pod : api_.list(kPods)) {
     const std::string node = text(pod, {"spec", "nodeName"});
     if (node.empty() || !machines_.contains(node)) continue;
@@ -404,14 +418,24 @@ void SimulatedCluster::run_kubelets() {
         pod_path(text(pod, {"metadata", "namespace"}), text(pod, {"metadata", "name"}));
     living[node].insert(uid);
     const std::string phase = text(pod, {"status", "phase"});
-    if (phase == "Succeeded" || phase == "Failed") continue;
-    json::object status = object_at(pod, {"status"});
-    if (!text_at(pod, {"metadata", "deletionTimestamp"}).empty()) {
+    if (has_ended(pod)) {
+      // By slots the node lets go when it has heard of the end.
       unprepare(machine, uid);
-      ++room[node];
+      continue;
+    }
+    json::object status = object_at(pod, {"status"});
+    const bool lets_go_later = by_slots(pod) && machine.ledger.contains(uid);
+    if (!text_at(pod, {"metadata", "deletionTimestamp"}).empty()) {
+      if (lets_go_later) {
+        living[node].erase(uid);
+        leaving.insert(uid);
+      } else {
+        unprepare(machine, uid);
+        ++room[node];
+      }
       static_cast<void>(api_.remove(path, {{"gracePeriodSeconds", 0}}));
     } else if (phase == "Running" && finished_.erase(key_of(pod)) != 0) {
-      unprepare(machine, uid);
+      if (!lets_go_later) unprepare(machine, uid);
       ++room[node];
       status["phase"] = "Succeeded";
       put_status(pod, path, std::move(status));
@@ -425,7 +449,9 @@ void SimulatedCluster::run_kubelets() {
   for (auto& [node, machine] : machines_) {
     std::set<std::string> orphans;
     for (const auto& [uid, held] : machine.ledger) {
-      if (!living[node].contains(held.pod_uid)) orphans.insert(held.pod_uid);
+      if (!living[node].contains(held.pod_uid) && !leaving.contains(held.pod_uid)) {
+        orphans.insert(held.pod_uid);
+      }
     }
     for (const std::string& uid : orphans) {
       unprepare(machine, uid);
@@ -492,6 +518,15 @@ std::optional<std::string> SimulatedCluster::overbooked_claims() const {
       sum.second += one.slice.memory().count();
     }
   }
+  for (const json::object& pod : api_.list(kPods)) {
+    const auto allocation = has_ended(pod) ? std::nullopt : allocation_in(pod);
+    if (!allocation) continue;
+    for (const AllocatedSlice& one : allocation->slices) {
+      auto& sum = sums[{allocation->node, one.slice.gpu().str()}];
+      sum.first += one.slice.share().thousandths();
+      sum.second += one.slice.memory().count();
+    }
+  }
   return overbooked(sums);
 }
 
@@ -519,6 +554,14 @@ std::optional<std::string> SimulatedCluster::shared_devices() const {
         return fmt::format("{} is of {} and {}", one.device, other->second, key_of(claim));
     }
   }
+  for (const json::object& pod : api_.list(kPods)) {
+    const auto allocation = allocation_in(pod);
+    if (!allocation) continue;
+    for (const AllocatedSlice& one : allocation->slices) {
+      const auto [other, is_new] = claims.emplace(one.device, key_of(pod));
+      if (!is_new) return fmt::format("{} is of {} and {}", one.device, other->second, key_of(pod));
+    }
+  }
   return std::nullopt;
 }
 
@@ -526,68 +569,6 @@ std::size_t SimulatedCluster::held() const {
   std::size_t held = 0;
   for (const auto& [node, machine] : machines_) held += machine.ledger.size();
   return held;
-}
-
-// --- A controller ---
-
-TestController::TestController(SimulatedCluster& cluster, std::uint64_t seed,
-                               ClusterQueue::Options options)
-    : cluster_(cluster) {
-  options.seed = seed;
-  auto made = ClusterQueue::create(std::move(options));
-  DIVVY_CHECK(made.has_value(), "{}", made.error().message);
-  queue_ = *std::move(made);
-  // A list first: what there is, and from then on the changes.
-  for (std::size_t kind = 0; kind < kCollections.size(); ++kind) {
-    for (const json::object& object : cluster_.api().list(kCollections[kind])) {
-      const Status seen = queue_->see(static_cast<ObjectKind>(kind), object);
-      DIVVY_CHECK(seen.has_value(), "{}", seen.error().message);
-    }
-    heard_[kind] = cluster_.api().store().changes(kCollections[kind]).size();
-  }
-}
-
-void TestController::hear(std::size_t kind, std::size_t most) {
-  const auto& changes = cluster_.api().store().changes(kCollections[kind]);
-  for (; most > 0 && heard_[kind] < changes.size(); --most) {
-    const FakeStore::Change& change = changes[heard_[kind]++];
-    if (change.after == nullptr) {
-      queue_->gone(static_cast<ObjectKind>(kind), *change.before);
-      continue;
-    }
-    const Status seen = queue_->see(static_cast<ObjectKind>(kind), *change.after);
-    DIVVY_CHECK(seen.has_value(), "{}", seen.error().message);
-  }
-}
-
-void TestController::hear_all() {
-  for (std::size_t kind = 0; kind < kCollections.size(); ++kind) hear(kind, SIZE_MAX);
-}
-
-void TestController::decide() {
-  for (Action& action : queue_->decide(cluster_.now())) actions_.push_back(std::move(action));
-}
-
-void TestController::act(std::size_t which, Fault fault) {
-  const Action action = actions_[which];
-  actions_.erase(actions_.begin() + static_cast<std::ptrdiff_t>(which));
-  Result<json::object> result = err(ErrorCode::kUnavailable, "the connection broke");
-  if (fault != Fault::kNotDone) {
-    Result<json::object> answer = carry_out(cluster_.api(), action);
-    if (answer) done.push_back(action.kind);
-    if (fault == Fault::kNone) result = std::move(answer);
-  }
-  queue_->done(action.number, result, cluster_.now());
-}
-
-void TestController::work() {
-  for (int i = 0; i < 1000; ++i) {
-    hear_all();
-    decide();
-    if (actions_.empty()) return;
-    while (!actions_.empty()) act(0);
-  }
-  DIVVY_CHECK(false, "the controller comes to no end");
 }
 
 }  // namespace divvy::kube::testing

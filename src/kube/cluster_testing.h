@@ -49,6 +49,7 @@ struct TestPod {
   std::string node = {};   // made with spec.nodeName
   std::string claim = {};  // refers to a claim that somebody wrote, and asks for nothing else
   boost::json::object more = {};  // of its spec
+  bool slots = false;             // it goes by slots
 };
 
 class SimulatedCluster {
@@ -88,7 +89,8 @@ class SimulatedCluster {
   // Told with the next report of its node.
   void fail_gpu(const std::string& node, std::uint32_t index);
 
-  // What each GPU has, of what all claims say and of what all ledgers hold: never more than it has.
+  // What each GPU has, of what all claims (and pods by slots) say and of what all ledgers hold:
+  // never more than it has.
   [[nodiscard]] std::optional<std::string> overbooked_claims() const;
   [[nodiscard]] std::optional<std::string> overbooked_ledgers() const;
   // Device names that two claims have.
@@ -113,6 +115,8 @@ class SimulatedCluster {
   [[nodiscard]] bool fits(const std::string& node) const;
   [[nodiscard]] bool prepare(Machine& machine, const std::string& node,
                              const boost::json::object& pod);
+  [[nodiscard]] bool grant(Machine& machine, const std::string& uid, Held held);
+  void schedule_pinned(const boost::json::object& pod);
   void unprepare(Machine& machine, const std::string& pod_uid);
   [[nodiscard]] std::optional<std::string> overbooked(
       const std::map<std::pair<std::string, std::string>, std::pair<std::uint64_t, std::uint64_t>>&

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "kube/allocation.h"
 #include "kube/json_view.h"
 #include "kube/object_names.h"
 #include "kube/request_annotation.h"
@@ -65,8 +66,8 @@ std::string owner_pod(const json::object& claim) {
   return {};
 }
 
-void add_allocated(const json::object& claim, Slices& slices) {
-  for (const json::value& config : array_at(claim, {"status", "allocation", "devices", "config"})) {
+void add_allocated(const json::object& allocation, const SliceView& whose, Slices& slices) {
+  for (const json::value& config : array_at(allocation, {"devices", "config"})) {
     if (!config.is_object()) continue;
     const json::object& opaque = object_at(config.get_object(), {"opaque"});
     const json::object& parameters = object_at(opaque, {"parameters"});
@@ -74,14 +75,30 @@ void add_allocated(const json::object& claim, Slices& slices) {
     if (text_at(opaque, {"driver"}) != kDriver || device.empty()) continue;
     const json::array& requests = array_at(config.get_object(), {"requests"});
     const bool named = !requests.empty() && requests.front().is_string();
-    slices[std::string(device)] = {
-        .space = std::string(text_at(claim, {"metadata", "namespace"})),
-        .pod = owner_pod(claim),
-        .claim = std::string(text_at(claim, {"metadata", "name"})),
-        .container = named ? std::string(requests.front().get_string()) : "",
-        .state = "allocated",
-        .parameters = parameters};
+    SliceView slice = whose;
+    slice.container = named ? std::string(requests.front().get_string()) : "";
+    slice.state = "allocated";
+    slice.parameters = parameters;
+    slices[std::string(device)] = std::move(slice);
   }
+}
+
+void add_claim(const json::object& claim, Slices& slices) {
+  SliceView whose;
+  whose.space = text_at(claim, {"metadata", "namespace"});
+  whose.pod = owner_pod(claim);
+  whose.claim = text_at(claim, {"metadata", "name"});
+  add_allocated(object_at(claim, {"status", "allocation"}), whose, slices);
+}
+
+// Of a pod that goes by slots.
+void add_pod(const json::object& pod, Slices& slices) {
+  const auto allocation = read_allocation_annotation(pod);
+  if (!allocation || !*allocation) return;
+  SliceView whose;
+  whose.space = text_at(pod, {"metadata", "namespace"});
+  whose.pod = text_at(pod, {"metadata", "name"});
+  add_allocated(write_allocation(**allocation), whose, slices);
 }
 
 void add_held(const json::object& gpu_node, Slices& slices) {
@@ -96,12 +113,14 @@ void add_held(const json::object& gpu_node, Slices& slices) {
         known->second.state = "held";
         continue;
       }
-      slices[device] = {.space = std::string(text_at(held, {"namespace"})),
-                        .pod = std::string(text_at(held, {"pod"})),
-                        .claim = std::string(text_at(held, {"claim"})),
-                        .container = "",
-                        .state = "leaving",
-                        .parameters = slice.get_object()};
+      SliceView found;
+      found.space = text_at(held, {"namespace"});
+      found.pod = text_at(held, {"pod"});
+      found.claim = text_at(held, {"claim"});
+      // By slots there is no claim that could be gone.
+      found.state = found.claim.empty() ? "held" : "leaving";
+      found.parameters = slice.get_object();
+      slices[device] = std::move(found);
     }
   }
 }
@@ -130,15 +149,20 @@ struct Fleet {
   Slices slices;
 };
 
-Result<Fleet> read_fleet(ApiServer& api) {
+Result<Fleet> read_fleet(ApiServer& api, const json::object& pod = {}) {
   Fleet fleet;
   DIVVY_TRY(nodes, list(api, std::string(kGpuNodesPath)));
-  DIVVY_TRY(claims, list(api, std::string(kClaimsPath)));
+  // A cluster may have none.
+  auto claims = list(api, std::string(kClaimsPath));
+  if (!claims && claims.error().code != ErrorCode::kNotFound) return err(claims.error());
   fleet.nodes = std::move(nodes);
   std::ranges::sort(fleet.nodes, {}, [](const json::object& node) {
     return std::string(text_at(node, {"metadata", "name"}));
   });
-  for (const json::object& claim : claims) add_allocated(claim, fleet.slices);
+  if (claims) {
+    for (const json::object& claim : *claims) add_claim(claim, fleet.slices);
+  }
+  add_pod(pod, fleet.slices);
   for (const json::object& node : fleet.nodes) add_held(node, fleet.slices);
   return fleet;
 }
@@ -271,8 +295,9 @@ Result<std::string> gpus_document(ApiServer& api) {
   return items_document(gpus_of(fleet));
 }
 
-Result<std::string> slices_document(ApiServer& api, const std::string& space) {
-  DIVVY_TRY(fleet, read_fleet(api));
+namespace {
+
+json::array slices_of(const Fleet& fleet, const std::string& space) {
   std::vector<json::object> slices;
   for (const json::value& item : gpus_of(fleet)) {
     const json::object& gpu = item.get_object();
@@ -290,7 +315,14 @@ Result<std::string> slices_document(ApiServer& api, const std::string& space) {
                       std::string(text_at(slice, {"pod"})),
                       std::string(text_at(slice, {"container"})));
   });
-  return items_document(json::array(slices.begin(), slices.end()));
+  return json::array(slices.begin(), slices.end());
+}
+
+}  // namespace
+
+Result<std::string> slices_document(ApiServer& api, const std::string& space) {
+  DIVVY_TRY(fleet, read_fleet(api));
+  return items_document(slices_of(fleet, space));
 }
 
 Result<std::string> waiting_document(ApiServer& api, const std::string& space) {
@@ -326,11 +358,13 @@ Result<std::string> pod_document(ApiServer& api, const std::string& space,
   }
   document["state"] = state;
   json::array slices;
-  if (!claim.empty()) {
-    DIVVY_TRY(mine, slices_document(api, space));
-    const json::value all = json::parse(mine);
-    for (const json::value& slice : all.at("items").as_array()) {
-      if (text_at(slice.get_object(), {"claim"}) == claim) slices.push_back(slice);
+  if (document.contains("asks")) {
+    DIVVY_TRY(fleet, read_fleet(api, pod));
+    for (const json::value& slice : slices_of(fleet, space)) {
+      const json::object& one = slice.get_object();
+      const bool mine =
+          claim.empty() ? text_at(one, {"pod"}) == name : text_at(one, {"claim"}) == claim;
+      if (mine) slices.push_back(slice);
     }
   }
   document["slices"] = std::move(slices);

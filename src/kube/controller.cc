@@ -63,6 +63,7 @@ Result<std::unique_ptr<Controller>> Controller::create(ApiServer& reading, ApiSe
     self->writers_.emplace_back([self] { self->write(); });
   }
   for (const auto& [kind, path] : kPaths) {
+    if (kind == ObjectKind::kClaim && !self->options_.claims) continue;
     MirrorOptions mirror{.path = path};
     mirror.trim = kind == ObjectKind::kPod    ? trim_pod
                   : kind == ObjectKind::kNode ? trim_node
@@ -114,7 +115,8 @@ void Controller::follow(ObjectKind kind, MirrorOptions options) {
 }
 
 bool Controller::synced() const {
-  return std::ranges::all_of(mirrors_, [](const auto& mirror) { return mirror->synced(); });
+  return std::ranges::all_of(
+      mirrors_, [](const auto& mirror) { return mirror == nullptr || mirror->synced(); });
 }
 
 void Controller::ring() {
@@ -169,7 +171,9 @@ bool Controller::begin_term() {
     const std::lock_guard lock(queue_mutex_);
     queue_ = *std::move(made);
     for (const auto& [kind, path] : kPaths) {
-      for (const ObjectPtr& object : mirrors_.at(static_cast<std::size_t>(kind))->all()) {
+      const auto& mirror = mirrors_.at(static_cast<std::size_t>(kind));
+      if (mirror == nullptr) continue;
+      for (const ObjectPtr& object : mirror->all()) {
         tell(kind, {nullptr, object});
         ++objects;
       }

@@ -34,6 +34,7 @@ class Controller {
     ClusterQueue::Options queue = {};
     LeaseOptions lease = {};
     unsigned writers = 8;
+    bool claims = true;  // whether this cluster has resource claims
   };
 
   // `reading` is for lists, watches and the lease. A request of `writing` has to end within five

@@ -14,6 +14,10 @@ inline constexpr std::string_view kQueueGate = "divvy.dev/queue";
 inline constexpr std::string_view kQueueLabel = "divvy.dev/queue";
 // Of a pod, written by the webhook.
 inline constexpr std::string_view kRequestAnnotation = "divvy.dev/request";
+// Of a pod that goes by slots, written by the controller: what it was given.
+inline constexpr std::string_view kAllocationAnnotation = "divvy.dev/allocation";
+// The resource that such a pod's containers name, one each; node agents offer many of them.
+inline constexpr std::string_view kSlotResource = "divvy.dev/slot";
 // In a pod's spec.resourceClaims.
 inline constexpr std::string_view kPodClaim = "divvy";
 // Of the names of claims that Divvy makes.

@@ -82,11 +82,29 @@ class PodPatch {
     add("/metadata/annotations/" + step(kRequestAnnotation), json::value(text));
   }
 
+  static bool resources_exist(const json::object& container) {
+    const json::value* const resources = container.if_contains("resources");
+    return resources != nullptr && resources->is_object();
+  }
+
   // The resources of one container.
   void wire(const json::object& container, const std::string& path) {
     const json::object& resources = object_at(container, {"resources"});
+    const auto slice = slices_.find(text_at(container, {"name"}));
+    const bool by_claim = slice != slices_.end() && request_.way == Way::kClaims;
+    const bool by_slot = slice != slices_.end() && request_.way == Way::kSlots;
+    bool has_resources = resources_exist(container);
     for (const std::string_view part : {"limits", "requests"}) {
       const json::object& map = object_at(resources, {part});
+      const std::string slot = fmt::format("{}/resources/{}/{}", path, part, step(kSlotResource));
+      if (by_slot && text_at(map, {kSlotResource}) != "1") {
+        if (!has_resources) add(path + "/resources", json::object{});
+        has_resources = true;
+        make(resources, part, fmt::format("{}/resources/{}", path, part));
+        add(slot, "1");
+      } else if (!by_slot && map.contains(kSlotResource)) {
+        operations_.push_back(json::object{{"op", "remove"}, {"path", slot}});
+      }
       for (const std::string& name : request_.resources) {
         if (!map.contains(name)) continue;
         operations_.push_back(json::object{
@@ -98,12 +116,11 @@ class PodPatch {
     for (const json::value& claim : old) {
       if (text_in(claim, "name") != kPodClaim) claims.push_back(claim);
     }
-    const auto slice = slices_.find(text_at(container, {"name"}));
-    if (slice != slices_.end()) {
+    if (by_claim) {
       claims.push_back(json::object{{"name", kPodClaim}, {"request", slice->second}});
     }
     if (claims == old) return;
-    make(container, "resources", path + "/resources");
+    if (!has_resources) add(path + "/resources", json::object{});
     add(path + "/resources/claims", std::move(claims));
   }
 
@@ -113,11 +130,13 @@ class PodPatch {
     for (const json::value& claim : old) {
       if (text_in(claim, "name") != kPodClaim) claims.push_back(claim);
     }
-    claims.push_back(json::object{{"name", kPodClaim}, {"resourceClaimName", names_.claim}});
+    if (request_.way == Way::kClaims) {
+      claims.push_back(json::object{{"name", kPodClaim}, {"resourceClaimName", names_.claim}});
+    }
     if (claims != old) add("/spec/resourceClaims", std::move(claims));
   }
 
-  // A pod that was made for a node cannot have gates: its claim waits instead.
+  // A pod that was made for a node cannot have gates: its claim or its slot waits instead.
   void close_gate(const json::object& spec) {
     if (!text_at(spec, {"nodeName"}).empty()) return;
     json::array gates = array_at(spec, {"schedulingGates"});
@@ -158,6 +177,25 @@ Status check_claim_references(const json::object& pod, bool asks) {
                  "spec.resourceClaims[{}].name: \"{}\" is the name of the claim that Divvy makes "
                  "for this pod; give yours another",
                  i, kPodClaim);
+    }
+  }
+  return {};
+}
+
+Status check_no_slots(const json::object& pod) {
+  for (const std::string_view list : {"containers", "initContainers"}) {
+    const json::array& containers = array_at(pod, {"spec", list});
+    for (std::size_t i = 0; i < containers.size(); ++i) {
+      if (!containers[i].is_object()) continue;
+      const json::object& resources = object_at(containers[i].get_object(), {"resources"});
+      for (const std::string_view part : {"limits", "requests"}) {
+        if (!object_at(resources, {part}).contains(kSlotResource)) continue;
+        return err(
+            ErrorCode::kInvalidArgument,
+            "spec.{}[{}].resources.{}[\"{}\"]: only Divvy's webhook writes it, for pods that "
+            "ask for a slice; ask with divvy.dev/gpu instead",
+            list, i, part, kSlotResource);
+      }
     }
   }
   return {};

@@ -138,6 +138,17 @@ Result<NvidiaGpus> parse_nvidia_gpus(std::string_view text) {
              escape_for_terminal(text.substr(0, 60)), fmt::join(kNvidiaNames, " or "));
 }
 
+std::string_view to_string(Way way) { return way == Way::kSlots ? "slots" : "claims"; }
+
+Result<Way> parse_way(std::string_view text) {
+  for (const Way way : {Way::kClaims, Way::kSlots}) {
+    if (text == to_string(way)) return way;
+  }
+  return err(ErrorCode::kInvalidArgument,
+             "\"{}\" is no way in which pods get their slices; write claims or slots",
+             escape_for_terminal(text.substr(0, 60)));
+}
+
 Result<std::optional<PodRequest>> read_pod_request(const boost::json::object& pod,
                                                    const DialectPolicy& policy) {
   DIVVY_TRY(view, PodView::create(pod));

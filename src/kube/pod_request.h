@@ -26,6 +26,15 @@ enum class NvidiaGpus {
 // "leave", "whole" or "replicas"
 [[nodiscard]] Result<NvidiaGpus> parse_nvidia_gpus(std::string_view text);
 
+// How a pod comes to its slices (docs/decisions/0023-slots-as-the-second-way.md).
+enum class Way {
+  kClaims,  // They stand in its resource claim.
+  kSlots,   // They stand in the pod itself, and each of its containers has a slot of its node.
+};
+[[nodiscard]] std::string_view to_string(Way way);
+// "claims" or "slots"
+[[nodiscard]] Result<Way> parse_way(std::string_view text);
+
 // Of all dialects: "divvy", "hami", ...
 [[nodiscard]] std::vector<std::string_view> dialect_names();
 
@@ -61,6 +70,7 @@ struct PodRequest {
   // For one container, with as many members as there are `containers`; its holder is `slice`.
   model::JobSpec spec;
   std::optional<PodGang> gang;
+  Way way = Way::kClaims;  // the webhook's word, whatever the pod says
   // Names to take out of limits and requests of every container: no node offers them.
   std::vector<std::string> resources;
   // Of the system that the dialect belongs to, which is not here to bind the pod; empty: none.

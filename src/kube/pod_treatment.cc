@@ -5,6 +5,7 @@
 #include <boost/json.hpp>
 
 #include "base/text.h"
+#include "kube/object_names.h"
 #include "kube/whole_number.h"
 
 namespace divvy::kube {
@@ -93,6 +94,12 @@ Status check_known_annotations(const PodView& pod) {
   for (const auto& entry : pod.annotations()) {
     const std::string_view name = entry.key();
     if (!name.starts_with(kPrefix) || std::ranges::find(kKnown, name) != kKnown.end()) continue;
+    if (name == kAllocationAnnotation) {
+      return refuse(
+          pod.annotation(name)->field,
+          "only Divvy's controller writes it; if the pod is a copy of one that was placed, "
+          "take it out, and the node affinity by metadata.name that came with it");
+    }
     const auto meant = did_you_mean(name, std::span<const std::string_view>(kKnown));
     return refuse(pod.annotation(name)->field,
                   meant ? fmt::format("there is no such annotation; did you mean {}?", *meant)

@@ -124,6 +124,11 @@ Result<PodRequest> read_document(const json::object& document) {
   if (names.size() != containers.size() + init_containers.size()) {
     return wrong("containers", "a container is named twice");
   }
+  if (const json::value* const way = document.if_contains("way")) {
+    if (!way->is_string()) return wrong("way", "this has to be a word");
+    DIVVY_TRY(parsed, with_context(parse_way(way->get_string()), "way"));
+    request.way = parsed;
+  }
   DIVVY_RETURN_IF_ERROR(check_spec(request.spec, containers.size()));
   request.containers = std::move(containers);
   request.init_containers = std::move(init_containers);
@@ -144,6 +149,7 @@ std::string write_request_annotation(const PodRequest& request) {
     document["gang"] = json::object{
         {"name", request.gang->name}, {"size", request.gang->size}, {"least", request.gang->least}};
   }
+  if (request.way != Way::kClaims) document["way"] = to_string(request.way);
   document["spec"] = json::parse(model::write_job_spec(request.spec));
   return json::serialize(document);
 }

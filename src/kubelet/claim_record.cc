@@ -13,6 +13,8 @@ namespace json = boost::json;
 constexpr std::uint64_t kVersion = 1;
 // Deeper than anything that is written here.
 constexpr std::size_t kMostDepth = 16;
+// Of a slot that is given again and again to pods that never start.
+constexpr std::size_t kMostNumbers = 8;
 
 tl::unexpected<Error> damaged(std::string_view what) {
   return err(ErrorCode::kDataLoss, "the record of claims has no right {}", what);
@@ -25,14 +27,20 @@ json::object write_claim(const ClaimRecord& record) {
         {"request", one.request},
         {"slice", kube::write_slice({one.device, one.slice, record.job_class, record.mode})}});
   }
-  return {{"uid", record.uid},
-          {"namespace", record.space},
-          {"name", record.name},
-          {"pod", record.pod},
-          {"number", record.number},
-          {"class", to_string(record.job_class)},
-          {"mode", to_string(record.mode)},
-          {"slices", std::move(slices)}};
+  json::object object{{"uid", record.uid},
+                      {"namespace", record.space},
+                      {"name", record.name},
+                      {"pod", record.pod},
+                      {"number", record.number},
+                      {"class", to_string(record.job_class)},
+                      {"mode", to_string(record.mode)},
+                      {"slices", std::move(slices)}};
+  if (record.by_slots) {
+    json::object slots;
+    for (const auto& [slot, container] : record.slots) slots[slot] = container;
+    object["slots"] = std::move(slots);
+  }
+  return object;
 }
 
 Result<ClaimRecord> read_claim(const json::object& object) {
@@ -56,6 +64,14 @@ Result<ClaimRecord> read_claim(const json::object& object) {
                              std::move(slice.device), std::move(slice.slice)});
   }
   if (record.slices.empty()) return damaged("slices");
+  if (const json::value* const slots = object.if_contains("slots")) {
+    if (!slots->is_object()) return damaged("slots");
+    record.by_slots = true;
+    for (const auto& [slot, container] : slots->get_object()) {
+      if (!container.is_string()) return damaged("slots");
+      record.slots.emplace(slot, std::string(container.get_string()));
+    }
+  }
   return record;
 }
 
@@ -78,8 +94,13 @@ std::vector<RequestedSlices> requests_of(const ClaimRecord& record) {
 std::string write_claims(const ClaimDocument& document) {
   json::array claims;
   for (const auto& [uid, record] : document.claims) claims.push_back(write_claim(record));
+  json::object slots;
+  for (const auto& [slot, numbers] : document.slot_numbers) {
+    slots[slot] = json::array(numbers.begin(), numbers.end());
+  }
   return json::serialize(json::object{{"version", kVersion},
                                       {"nextNumber", document.next_number},
+                                      {"slotNumbers", std::move(slots)},
                                       {"claims", std::move(claims)}}) +
          "\n";
 }
@@ -101,6 +122,17 @@ Result<ClaimDocument> read_claims(std::string_view text) {
     document.next_number = std::max(document.next_number, record->number + 1);
     const std::string uid = record->uid;
     if (!document.claims.emplace(uid, *std::move(record)).second) return damaged("uid");
+  }
+  for (const auto& [slot, numbers] : kube::object_at(object, {"slotNumbers"})) {
+    if (!numbers.is_array()) return damaged("slotNumbers");
+    std::vector<std::uint64_t>& known = document.slot_numbers[slot];
+    for (const json::value& one : numbers.get_array()) {
+      boost::system::error_code wrong;
+      const auto number = one.to_number<std::uint64_t>(wrong);
+      if (wrong) return damaged("slotNumbers");
+      known.push_back(number);
+      document.next_number = std::max(document.next_number, number + 1);
+    }
   }
   return document;
 }
@@ -129,6 +161,20 @@ void ClaimRecords::skip_numbers_to(std::uint64_t number) {
   document_.next_number = std::max(document_.next_number, number);
 }
 
+std::vector<std::uint64_t> ClaimRecords::slot_numbers(const std::string& slot) const {
+  const auto found = document_.slot_numbers.find(slot);
+  return found == document_.slot_numbers.end() ? std::vector<std::uint64_t>() : found->second;
+}
+
+Result<std::uint64_t> ClaimRecords::number_slot(const std::string& slot) {
+  const std::uint64_t number = next_number();
+  std::vector<std::uint64_t>& numbers = document_.slot_numbers[slot];
+  numbers.push_back(number);
+  if (numbers.size() > kMostNumbers) numbers.erase(numbers.begin());
+  DIVVY_RETURN_IF_ERROR(write());
+  return number;
+}
+
 Status ClaimRecords::put(ClaimRecord record) {
   const std::string uid = record.uid;
   const auto before = document_.claims.find(uid);
@@ -147,6 +193,16 @@ Status ClaimRecords::remove(const std::string& uid) {
   Status written = write();
   if (!written) document_.claims.insert(std::move(taken));
   return written;
+}
+
+Status ClaimRecords::remove_with_slots(const std::string& uid) {
+  const ClaimRecord* const record = find(uid);
+  if (record == nullptr) return {};
+  auto numbers = document_.slot_numbers;
+  for (const auto& [slot, container] : record->slots) document_.slot_numbers.erase(slot);
+  Status removed = remove(uid);
+  if (!removed) document_.slot_numbers = std::move(numbers);
+  return removed;
 }
 
 Status ClaimRecords::write() {

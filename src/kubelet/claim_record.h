@@ -1,7 +1,7 @@
-// What the node agent remembers of every claim that it has prepared, or was about to prepare: a
-// file in the state folder that is there whole after any crash. A record is written before the
-// first slice is granted for it and removed after the last was released, so whatever the ledger
-// holds for a claim has a record.
+// What the node agent remembers of every claim that it has prepared, or was about to prepare, and
+// of pods that go by slots, which are prepared likewise: a file in the state folder that is there
+// whole after any crash. A record is written before the first slice is granted for it and removed
+// after the last was released, so whatever the ledger holds for a claim has a record.
 //
 // The document is safe to read from any bytes. ClaimRecords belongs to one thread at a time and is
 // its file's only writer.
@@ -29,6 +29,11 @@ struct ClaimRecord {
   std::vector<kube::AllocatedSlice> slices = {};
   model::JobClass job_class = model::JobClass::kBatch;
   model::GpuMode mode = model::GpuMode::kTimeslice;
+  // No claim but a pod that goes by slots: uid and name are the pod's, and a request is a
+  // container.
+  bool by_slots = false;
+  std::map<std::string, std::string> slots =
+      {};  // of containers that were started: slot → container
   friend bool operator==(const ClaimRecord&, const ClaimRecord&) = default;
 };
 
@@ -44,6 +49,9 @@ struct RequestedSlices {
 struct ClaimDocument {
   std::uint64_t next_number = 1;
   std::map<std::string, ClaimRecord> claims = {};  // by uid
+  // By slot: the numbers in the names that the kubelet was given for it since its last holder let
+  // go.
+  std::map<std::string, std::vector<std::uint64_t>> slot_numbers = {};
   friend bool operator==(const ClaimDocument&, const ClaimDocument&) = default;
 };
 [[nodiscard]] std::string write_claims(const ClaimDocument& document);
@@ -64,10 +72,15 @@ class ClaimRecords {
   // A number that no claim has had, from here on for good with the next put().
   [[nodiscard]] std::uint64_t next_number() { return document_.next_number++; }
   void skip_numbers_to(std::uint64_t number);
+  [[nodiscard]] std::vector<std::uint64_t> slot_numbers(const std::string& slot) const;
 
   // On the disk when they return success. After a failure nobody knows whether they are there.
   [[nodiscard]] Status put(ClaimRecord record);
   [[nodiscard]] Status remove(const std::string& uid);
+  // The numbers of its slots, too: nobody starts by those names any more.
+  [[nodiscard]] Status remove_with_slots(const std::string& uid);
+  // A new number for the slot, of its own for good.
+  [[nodiscard]] Result<std::uint64_t> number_slot(const std::string& slot);
 
  private:
   ClaimRecords(sys::Disk& disk, ClaimDocument document)

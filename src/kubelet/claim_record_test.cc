@@ -25,6 +25,11 @@ TEST(ClaimRecord, IsReadAsItWasWritten) {
   document.next_number = 12;
   document.claims.emplace("u-1", record("u-1", 7));
   document.claims.emplace("u-2", record("u-2", 11));
+  ClaimRecord pod = record("u-3", 9);
+  pod.by_slots = true;
+  pod.slots = {{"slot-0001", "main"}, {"slot-0002", "side"}};
+  document.claims.emplace("u-3", std::move(pod));
+  document.slot_numbers = {{"slot-0001", {3, 5}}, {"slot-0002", {4}}};
   const auto read = read_claims(write_claims(document));
   ASSERT_TRUE(read.has_value()) << read.error().message;
   EXPECT_EQ(*read, document);

@@ -32,7 +32,7 @@ json::object held_document(const ClaimRecord& record) {
   }
   return {{"claimUid", record.uid},
           {"namespace", record.space},
-          {"claim", record.name},
+          {"claim", record.by_slots ? std::string() : record.name},
           {"pod", record.pod},
           {"slices", std::move(slices)}};
 }

@@ -55,6 +55,7 @@ bool NodeView::is_stopped() const {
 std::vector<DeviceHealth> health_of(const NodeView::Snapshot& snapshot) {
   std::vector<DeviceHealth> all;
   for (const auto& [uid, record] : snapshot.claims) {
+    if (record.by_slots) continue;  // the kubelet knows no devices of its own of it
     for (const kube::AllocatedSlice& one : record.slices) {
       DeviceHealth health{one.device, true, ""};
       const auto gpu =

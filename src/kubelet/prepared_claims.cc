@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <filesystem>
+#include <limits>
 #include <sstream>
 
 #include "agent/waiting.h"
 #include "base/log.h"
+#include "kube/action.h"
 #include "kube/json_view.h"
 #include "kube/object_names.h"
+#include "kube/request_annotation.h"
 
 namespace divvy::kubelet {
 namespace {
@@ -35,7 +38,8 @@ std::string device_of(const ClaimRecord& record, const std::string& request) {
 
 // By which the slices of a claim are known when the record is lost.
 std::string command_of(const ClaimRecord& record, const std::string& request) {
-  return fmt::format("{}/{} {} {}", record.space, record.name, record.uid, request);
+  return fmt::format("{}/{} {} {}{}", record.space, record.name, record.uid, request,
+                     record.by_slots ? " slots" : "");
 }
 
 bool is_of_claim(const agent::HeldSlices& held) {
@@ -116,6 +120,11 @@ void PreparedClaims::recover(const agent::Listing& listing) {
     }
     // Otherwise the kubelet's next call goes on with it.
     if (!std::ranges::all_of(requests, is_held)) continue;
+    // What its slots were called went with a record that was lost; the file may still say it.
+    if (record.by_slots && record.slots.empty()) {
+      published.insert(uid);
+      continue;
+    }
     auto devices = grant(record);
     const Status shown = devices ? parts_.devices.publish(*devices) : Status(err(devices.error()));
     if (shown) {
@@ -146,7 +155,8 @@ void PreparedClaims::adopt(const std::vector<agent::HeldSlices>& held) {
     std::string name;
     std::string uid;
     std::string request;
-    words >> name >> uid >> request;
+    std::string way;
+    words >> name >> uid >> request >> way;
     const std::size_t slash = name.find('/');
     if (slash == std::string::npos || request.empty()) continue;
     ClaimRecord& record = found[key.job.value()];
@@ -155,6 +165,8 @@ void PreparedClaims::adopt(const std::vector<agent::HeldSlices>& held) {
     record.space = name.substr(0, slash);
     record.name = name.substr(slash + 1);
     record.job_class = one->job_class;
+    record.by_slots = way == "slots";
+    if (record.by_slots) record.pod = record.name;
     // How a device is called is learnt from the claim when it is asked for again.
     for (const model::Slice& slice : one->slices) record.slices.push_back({request, "", slice});
   }
@@ -200,7 +212,53 @@ Result<ClaimRecord> PreparedClaims::read_claim(const ClaimName& claim) const {
   return record;
 }
 
-// The claim's record, on the disk.
+Result<ClaimRecord> PreparedClaims::read_pod(const SlotHolder& holder,
+                                             const std::vector<std::string>& slots) const {
+  const std::string& node = parts_.view.node();
+  DIVVY_TRY(pod, parts_.api.get(kube::pod_path(holder.space, holder.pod)));
+  if (kube::text_at(pod, {"spec", "nodeName"}) != node) {
+    return err(ErrorCode::kFailedPrecondition, "pod {}/{} is not bound to {}", holder.space,
+               holder.pod, node);
+  }
+  DIVVY_TRY(request, kube::annotated_request(pod));
+  if (!request || request->way != kube::Way::kSlots) {
+    return err(ErrorCode::kFailedPrecondition,
+               "pod {}/{} has slots and has not asked for slices; Divvy's webhook has not seen it",
+               holder.space, holder.pod);
+  }
+  DIVVY_TRY(allocation, kube::read_allocation_annotation(pod));
+  if (!allocation) {
+    return err(ErrorCode::kFailedPrecondition,
+               "pod {}/{} was given no slices yet; the controller of Divvy does that", holder.space,
+               holder.pod);
+  }
+  if (allocation->node != node) {
+    return err(ErrorCode::kFailedPrecondition, "pod {}/{} was given slices of {} and this is {}",
+               holder.space, holder.pod, allocation->node, node);
+  }
+  // Init containers use the slice of the first of the others.
+  std::string container = holder.container;
+  if (std::ranges::find(request->init_containers, container) != request->init_containers.end()) {
+    container = request->containers.front();
+  }
+  if (std::ranges::find(allocation->slices, container, &kube::AllocatedSlice::request) ==
+      allocation->slices.end()) {
+    return err(ErrorCode::kFailedPrecondition, "container {} of pod {}/{} was given no slice",
+               holder.container, holder.space, holder.pod);
+  }
+  ClaimRecord record{.uid = std::string(kube::text_at(pod, {"metadata", "uid"})),
+                     .space = holder.space,
+                     .name = holder.pod,
+                     .pod = holder.pod};
+  record.slices = std::move(allocation->slices);
+  record.job_class = allocation->job_class;
+  record.mode = allocation->mode;
+  record.by_slots = true;
+  for (const std::string& slot : slots) record.slots.emplace(slot, container);
+  return record;
+}
+
+// The record, on the disk.
 Result<ClaimRecord> PreparedClaims::remember(ClaimRecord wanted, bool& is_new) {
   const std::lock_guard lock(records_mutex_);
   const ClaimRecord* const before = records_.find(wanted.uid);
@@ -210,14 +268,31 @@ Result<ClaimRecord> PreparedClaims::remember(ClaimRecord wanted, bool& is_new) {
                "the claim was prepared with other slices before, and they are not released yet");
   }
   wanted.number = before != nullptr ? before->number : records_.next_number();
+  if (before != nullptr) wanted.slots.insert(before->slots.begin(), before->slots.end());
   if (before != nullptr && *before == wanted) return wanted;
   DIVVY_RETURN_IF_ERROR(with_context(records_.put(wanted), "the claim cannot be remembered"));
   return wanted;
 }
 
+// How the container runtime is asked for the slices of a request.
+std::vector<std::string> PreparedClaims::devices_of(const ClaimRecord& record,
+                                                    const std::string& request) const {
+  if (!record.by_slots) return {device_of(record, request)};
+  std::vector<std::string> devices;
+  const std::lock_guard lock(records_mutex_);
+  for (const auto& [slot, container] : record.slots) {
+    if (container != request) continue;
+    // A slot that an init container had before has two names, and nobody says which of them starts.
+    for (const std::uint64_t number : records_.slot_numbers(slot)) {
+      devices.push_back(fmt::format("{}-{}", slot, number));
+    }
+  }
+  return devices;
+}
+
 // All of its slices, granted now or before.
 Result<inject::ClaimedSlices> PreparedClaims::grant(const ClaimRecord& record) {
-  inject::ClaimedSlices claim{.uid = record.uid, .devices = {}};
+  inject::ClaimedSlices claim{.uid = record.uid, .devices = {}, .slots = record.by_slots};
   for (const RequestedSlices& one : requests_of(record)) {
     agent::GrantOrder order{.key = one.key, .holder = model::Holder::kSlice};
     order.slices = one.slices;
@@ -227,19 +302,21 @@ Result<inject::ClaimedSlices> PreparedClaims::grant(const ClaimRecord& record) {
     order.command = command_of(record, one.request);
     DIVVY_TRY(granted, agent::ask_and_wait(parts_.agent, std::move(order), kLongest));
     const std::filesystem::path socket = granted.environment["DIVVY_SOCKET"];
-    inject::HeldSlice held{.name = device_of(record, one.request),
+    inject::HeldSlice held{.name = {},
                            .socket_folder = socket.parent_path(),
                            .socket_name = socket.filename().string(),
                            .gpus = {}};
     for (const model::Slice& slice : one.slices) held.gpus.push_back(slice.gpu());
-    claim.devices.push_back(std::move(held));
+    for (std::string& device : devices_of(record, one.request)) {
+      held.name = std::move(device);
+      claim.devices.push_back(held);
+    }
   }
   return claim;
 }
 
-Result<std::vector<PreparedDevice>> PreparedClaims::prepare(const ClaimName& claim) {
-  const OneAtATime alone(*this, claim.uid);
-  DIVVY_TRY(wanted, read_claim(claim));
+// No other call for it is under way.
+Result<ClaimRecord> PreparedClaims::prepare_record(ClaimRecord wanted) {
   bool is_new = false;
   DIVVY_TRY(record, remember(std::move(wanted), is_new));
   auto devices = grant(record);
@@ -251,6 +328,13 @@ Result<std::vector<PreparedDevice>> PreparedClaims::prepare(const ClaimName& cla
   }
   show();
   DIVVY_RETURN_IF_ERROR(parts_.devices.publish(*devices));
+  return record;
+}
+
+Result<std::vector<PreparedDevice>> PreparedClaims::prepare(const ClaimName& claim) {
+  const OneAtATime alone(*this, claim.uid);
+  DIVVY_TRY(wanted, read_claim(claim));
+  DIVVY_TRY(record, prepare_record(std::move(wanted)));
   std::vector<PreparedDevice> prepared;
   for (const kube::AllocatedSlice& one : record.slices) {
     prepared.push_back(
@@ -258,6 +342,44 @@ Result<std::vector<PreparedDevice>> PreparedClaims::prepare(const ClaimName& cla
          inject::ContainerDevices::claim_device_name(device_of(record, one.request))});
   }
   return prepared;
+}
+
+Status PreparedClaims::prepare_container(const SlotHolder& holder,
+                                         const std::vector<std::string>& slots) {
+  // Should it end before it is alone, whoever looks for pods that ended finds it again.
+  DIVVY_TRY(wanted, read_pod(holder, slots));
+  const OneAtATime alone(*this, wanted.uid);
+  const auto prepared = prepare_record(std::move(wanted));
+  return prepared ? Status() : Status(err(prepared.error()));
+}
+
+Result<std::string> PreparedClaims::name_slot(const std::string& slot) {
+  const std::lock_guard lock(records_mutex_);
+  for (const auto& [uid, record] : records_.all()) {
+    if (!record.slots.contains(slot)) continue;
+    return err(ErrorCode::kFailedPrecondition, "{} is still held for pod {}/{}", slot, record.space,
+               record.pod);
+  }
+  DIVVY_TRY(number, with_context(records_.number_slot(slot), "the slot cannot be remembered"));
+  return inject::ContainerDevices::slot_device_name(fmt::format("{}-{}", slot, number));
+}
+
+std::vector<ClaimRecord> PreparedClaims::slot_pods() const {
+  const std::lock_guard lock(records_mutex_);
+  std::vector<ClaimRecord> pods;
+  for (const auto& [uid, record] : records_.all()) {
+    if (record.by_slots) pods.push_back(record);
+  }
+  return pods;
+}
+
+std::uint64_t PreparedClaims::last_use(const std::string& slot) const {
+  const std::lock_guard lock(records_mutex_);
+  for (const auto& [uid, record] : records_.all()) {
+    if (record.slots.contains(slot)) return std::numeric_limits<std::uint64_t>::max();
+  }
+  const auto numbers = records_.slot_numbers(slot);
+  return numbers.empty() ? 0 : numbers.back();
 }
 
 // --- Unpreparing ---
@@ -276,7 +398,11 @@ Status PreparedClaims::unprepare(const ClaimName& claim) {
   if (!record) return {};
   DIVVY_RETURN_IF_ERROR(parts_.devices.withdraw(claim.uid));
   DIVVY_RETURN_IF_ERROR(release(*record));
-  const Status forgotten = forget(claim.uid);
+  Status forgotten;
+  {
+    const std::lock_guard lock(records_mutex_);
+    forgotten = records_.remove_with_slots(claim.uid);
+  }
   show();
   return forgotten;
 }

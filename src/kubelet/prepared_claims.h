@@ -1,5 +1,7 @@
 // The claims whose slices this machine holds: grants what was allocated to a claim before its pod
-// starts, makes the devices for its containers, and releases all of it after the pod has ended.
+// starts, makes the devices for its containers, and releases all of it after the pod has ended. A
+// pod that goes by slots is prepared in the same way, but for where its allocation stands (in the
+// pod itself), who says that a container starts (slot_pods.h), and how its devices are called.
 //
 // Preparing is a record (claim_record.h), a grant for each request, and the CDI file, in this
 // order; unpreparing is the opposite order. Each step can be done again, so whichever steps a crash
@@ -22,6 +24,7 @@
 #include "kubelet/claim_devices.h"
 #include "kubelet/claim_record.h"
 #include "kubelet/node_view.h"
+#include "kubelet/pod_resources.h"
 #include "sys/disk.h"
 
 namespace divvy::kubelet {
@@ -61,6 +64,18 @@ class PreparedClaims {
   // In the order of the allocation. Of a claim that is prepared already: the same again. Any error
   // is worth another try, and the kubelet makes it.
   [[nodiscard]] Result<std::vector<PreparedDevice>> prepare(const ClaimName& claim);
+  // A container of a pod that goes by slots is about to start with these. The slices of all of its
+  // containers are granted with the first. Done again it changes nothing.
+  [[nodiscard]] Status prepare_container(const SlotHolder& holder,
+                                         const std::vector<std::string>& slots);
+  // A CDI device for a container that is given this slot, and whose file is there when it starts: a
+  // name that nobody has had. kFailedPrecondition: a pod whose slices are not released yet has it.
+  [[nodiscard]] Result<std::string> name_slot(const std::string& slot);
+  // Pods that go by slots.
+  [[nodiscard]] std::vector<ClaimRecord> slot_pods() const;
+  // How lately it was named: 0 where it has been given back since; the highest while it is held.
+  [[nodiscard]] std::uint64_t last_use(const std::string& slot) const;
+
   // Its containers have ended. The claim may be gone from the API server. Of one that was never
   // prepared: success.
   [[nodiscard]] Status unprepare(const ClaimName& claim);
@@ -74,6 +89,11 @@ class PreparedClaims {
   void recover(const agent::Listing& listing);
   void adopt(const std::vector<agent::HeldSlices>& held);
   [[nodiscard]] Result<ClaimRecord> read_claim(const ClaimName& claim) const;
+  [[nodiscard]] Result<ClaimRecord> read_pod(const SlotHolder& holder,
+                                             const std::vector<std::string>& slots) const;
+  [[nodiscard]] Result<ClaimRecord> prepare_record(ClaimRecord wanted);
+  [[nodiscard]] std::vector<std::string> devices_of(const ClaimRecord& record,
+                                                    const std::string& request) const;
   [[nodiscard]] Result<ClaimRecord> remember(ClaimRecord wanted, bool& is_new);
   [[nodiscard]] Result<inject::ClaimedSlices> grant(const ClaimRecord& record);
   [[nodiscard]] Status release(const ClaimRecord& record);

@@ -1,6 +1,6 @@
-// Any history of claims that are prepared and unprepared, with the process killed, the power lost
-// or the disk failing at any step, as the kubelet goes on after it: a claim that it began to
-// prepare is tried again or unprepared, until that has succeeded.
+// Any history of claims and of pods by slots that are prepared and unprepared, with the process
+// killed, the power lost or the disk failing at any step, as the kubelet goes on after it: a claim
+// that it began to prepare is tried again or unprepared, until that has succeeded.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -15,6 +15,7 @@ namespace {
 
 using testing::kNode;
 using testing::put_claim;
+using testing::put_pod;
 using testing::test_slice;
 
 // The disk of a process that may be dead.
@@ -90,6 +91,8 @@ class World {
     std::vector<kube::AllocatedSlice> slices;
     bool begun = false;  // the kubelet has asked for it, and not been told that it was released
     std::optional<std::vector<PreparedDevice>> prepared;  // what it was answered
+    bool by_slots = false;
+    std::map<std::string, std::string> named = {};  // by slots: the device of each container
   };
 
   void start() {
@@ -137,8 +140,26 @@ class World {
                         test_slice(dice_() % 2, 100 + 100 * (dice_() % 4))});
     }
     ++next_;
-    const std::string uid = put_claim(api_, name, slices);
-    known_.emplace(uid, Claim{name, slices, false, std::nullopt});
+    const bool by_slots = dice_() % 3 == 0;
+    const std::string uid = by_slots ? put_pod(api_, name, slices) : put_claim(api_, name, slices);
+    known_.emplace(uid, Claim{name, slices, false, std::nullopt, by_slots});
+  }
+
+  // As the kubelet does it: names for all containers first, then one starts after the other.
+  Result<std::vector<PreparedDevice>> start_containers(Claim& claim) {
+    for (const kube::AllocatedSlice& one : claim.slices) {
+      if (claim.named.contains(one.request)) continue;
+      DIVVY_TRY(device, claims_->name_slot(slot_of(claim, one.request)));
+      claim.named[one.request] = device.substr(device.find('=') + 1);
+    }
+    for (const kube::AllocatedSlice& one : claim.slices) {
+      DIVVY_RETURN_IF_ERROR(claims_->prepare_container({"a", claim.name, one.request},
+                                                       {slot_of(claim, one.request)}));
+    }
+    return std::vector<PreparedDevice>();
+  }
+  static std::string slot_of(const Claim& claim, const std::string& container) {
+    return fmt::format("slot-{}-{}", claim.name, container);
   }
 
   std::map<std::string, Claim>::iterator somebody() {
@@ -149,7 +170,8 @@ class World {
     if (known_.empty()) return;
     auto& [uid, claim] = *somebody();
     claim.begun = true;
-    const auto prepared = claims_->prepare({"a", claim.name, uid});
+    const auto prepared =
+        claim.by_slots ? start_containers(claim) : claims_->prepare({"a", claim.name, uid});
     if (power_.is_off()) return restart();
     if (prepared) {
       if (claim.prepared) {
@@ -166,6 +188,7 @@ class World {
     const Status done = claims_->unprepare({"a", claim.name, uid});
     // From here on it may be gone, whatever was answered; the kubelet asks until it is.
     claim.prepared.reset();
+    claim.named.clear();
     if (power_.is_off()) return restart();
     if (done) claim.begun = false;
     check();
@@ -180,7 +203,8 @@ class World {
     EXPECT_TRUE(agent_.fits({}));
     for (const auto& [uid, claim] : known_) {
       for (const kube::AllocatedSlice& one : claim.slices) {
-        const std::string who = fmt::format("a/{} {} {}", claim.name, uid, one.request);
+        const std::string who = fmt::format("a/{} {} {}{}", claim.name, uid, one.request,
+                                            claim.by_slots ? " slots" : "");
         const auto found = held.find(who);
         if (claim.prepared) {
           ASSERT_NE(found, held.end()) << who << " lost its slice";
@@ -194,8 +218,13 @@ class World {
           EXPECT_TRUE(view_->now().claims.contains(uid));
         }
       }
-      if (claim.prepared) {
+      if (claim.prepared && !claim.by_slots) {
         EXPECT_EQ(devices_.files[uid].size(), claim.slices.size());
+      }
+      if (claim.prepared) {
+        for (const auto& [container, device] : claim.named) {
+          EXPECT_TRUE(devices_.files[uid].contains(device)) << device;
+        }
       }
       if (!claim.begun) {
         EXPECT_FALSE(devices_.files.contains(uid));

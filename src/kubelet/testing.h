@@ -2,6 +2,7 @@
 // before a step, or after it and before anybody hears of it. Only for tests.
 #pragma once
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <functional>
 #include <map>
@@ -14,6 +15,8 @@
 #include "agent/agent.h"
 #include "kube/allocation.h"
 #include "kube/fake_api.h"
+#include "kube/object_names.h"
+#include "kube/request_annotation.h"
 #include "kubelet/claim_devices.h"
 #include "model/testing.h"
 
@@ -209,6 +212,53 @@ inline std::string put_claim(kube::FakeApi& api, const std::string& name,
                                 boost::json::array{boost::json::object{
                                     {"resource", "pods"}, {"name", pod}, {"uid", "pod-uid"}}}}}}});
   return std::string(made.at("metadata").at("uid").as_string());
+}
+
+inline constexpr const char* kPods = "/api/v1/namespaces/a/pods";
+
+// A pod that goes by slots in namespace "a", bound and with these slices, each for the container
+// that its request names; its uid.
+inline std::string put_pod(kube::FakeApi& api, const std::string& name,
+                           std::vector<kube::AllocatedSlice> slices,
+                           const std::string& node = kNode) {
+  model::Request::Parts parts;
+  std::vector<std::string> names;
+  boost::json::array containers;
+  for (const kube::AllocatedSlice& one : slices) {
+    if (std::ranges::find(names, one.request) != names.end()) continue;
+    names.push_back(one.request);
+    containers.push_back(boost::json::object{{"name", one.request}});
+  }
+  parts.gang_size = static_cast<std::uint32_t>(names.size());
+  model::JobSpec spec(model::Request::parse("0.1", std::nullopt, parts).value());
+  spec.holder = model::Holder::kSlice;
+  kube::PodRequest request(std::move(spec));
+  request.dialect = "divvy";
+  request.containers = names;
+  request.init_containers = {"warm"};
+  request.way = kube::Way::kSlots;
+  const kube::Allocation allocation{.node = node, .slices = std::move(slices), .at = {}};
+  const auto made = api.put(
+      kPods,
+      {{"metadata",
+        boost::json::object{
+            {"name", name},
+            {"namespace", "a"},
+            {"annotations",
+             boost::json::object{
+                 {kube::kRequestAnnotation, kube::write_request_annotation(request)},
+                 {kube::kAllocationAnnotation, kube::write_allocation_annotation(allocation)}}}}},
+       {"spec", boost::json::object{{"nodeName", node},
+                                    {"initContainers",
+                                     boost::json::array{boost::json::object{{"name", "warm"}}}},
+                                    {"containers", std::move(containers)}}},
+       {"status", boost::json::object{{"phase", "Pending"}}}});
+  return std::string(made.at("metadata").at("uid").as_string());
+}
+inline void set_phase(kube::FakeApi& api, const std::string& pod, const std::string& phase) {
+  auto object = api.get(std::string(kPods) + "/" + pod).value();
+  object["status"] = boost::json::object{{"phase", phase}};
+  api.put(kPods, std::move(object));
 }
 
 }  // namespace divvy::kubelet::testing

@@ -17,6 +17,11 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
+{{- /* "true" with slots, empty with claims. */}}
+{{- define "divvy.slots" -}}
+{{- if eq .Values.way "slots" }}true{{ end }}
+{{- end }}
+
 {{- define "divvy.simulated" -}}
 {{- if or .Values.simulatedGpus.gpus .Values.simulatedGpus.hostFile }}true{{ end }}
 {{- end }}
