@@ -88,6 +88,14 @@ void FairQueue::settle() {
   divide(-sum);
 }
 
+bool FairQueue::ahead_by_a_request(Member member) const {
+  double weight = 0;
+  for (const Entry& entry : members_) weight += entry.active ? entry.terms.weight : 0;
+  const Entry& entry = members_[member];
+  const double others = entry.active ? weight - entry.terms.weight : weight;
+  return weight > 0 && entry.lag_ns <= -entry.terms.request_ns * others / weight;
+}
+
 double FairQueue::deadline_ns(Member member) const {
   const Entry& entry = members_[member];
   return (entry.left_ns - entry.lag_ns) / entry.terms.weight;

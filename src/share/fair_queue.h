@@ -54,6 +54,8 @@ class FairQueue {
   // Its request is used up. Stays so until renew().
   [[nodiscard]] bool used_up(Member member) const { return members_[member].left_ns <= 0; }
   void renew(Member member) { members_[member].left_ns = members_[member].terms.request_ns; }
+  // It is ahead by as much as one request that began with no lag would have brought it, or more.
+  [[nodiscard]] bool ahead_by_a_request(Member member) const;
   // In virtual time from now; smaller is earlier.
   [[nodiscard]] double deadline_ns(Member member) const;
 

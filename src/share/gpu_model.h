@@ -24,7 +24,9 @@ struct Program {
   bool hangs = false;                  // says it has work and never runs
   bool tells_costs = true;
   double predicted = 1;       // what the shim takes a kernel for, in parts of what it takes
-  std::uint64_t unknown = 0;  // so many launches of the beginning were never measured before
+  std::uint64_t unknown = 0;    // so many launches of the beginning were never measured before
+  std::uint64_t warm_up = 0;    // after so many launches it waits once until all is done
+  std::uint64_t in_flight = 0;  // launches no more before others are done; 0: the driver's queue
 };
 
 class GpuModel {
@@ -152,11 +154,14 @@ class GpuModel {
       tenant.syncing = false;
       tenant.cpu_free_at = now + program.pause_ns;
     }
-    while (!tenant.paused && tenant.cpu_free_at <= now && tenant.queued < kQueue) {
+    const std::uint64_t most = program.in_flight != 0 ? program.in_flight : kQueue;
+    while (!tenant.paused && tenant.cpu_free_at <= now && tenant.queued < most) {
       tenant.cpu_free_at += program.cpu_ns;
       if (tenant.cpu_free_at < now) tenant.cpu_free_at = now;
       put(tenant);
-      if (program.kernels_per_sync != 0 && tenant.launched % program.kernels_per_sync == 0) {
+      const bool synchronizes =
+          program.kernels_per_sync != 0 && tenant.launched % program.kernels_per_sync == 0;
+      if (synchronizes || tenant.launched == program.warm_up) {
         wait_for_all(tenant);
         return;
       }

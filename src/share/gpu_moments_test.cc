@@ -79,6 +79,43 @@ TEST(GpuSchedule, AnIterationIsHeldUpOnceWhileAThirdTenantArrives) {
   EXPECT_LE(longest, kKernels * 400'000 + 2 * (tuning.request_ns + tuning.batch_ns) + kMs);
 }
 
+// A newcomer is behind when its first kernels have run, and waits for its CPU once more. Who runs
+// in that moment is ahead already, and goes no further than a whole turn would take it: otherwise
+// the newcomer had two turns before it and the third tenant one, all in one iteration.
+TEST(GpuSchedule, AnIterationWaitsForOneTurnOfEachOtherWhileANewcomerWarmsUp) {
+  constexpr std::uint64_t kKernels = 25;
+  const GpuSchedule::Tuning tuning;
+  const Program plain{
+      .kernel_ns = 500'000, .cpu_ns = 4'000, .unknown = 4, .warm_up = 2, .in_flight = 8};
+  std::uint64_t longest = 0;
+  double most_ahead = 0;
+  for (std::uint64_t phase = 0; phase < 120; ++phase) {
+    GpuModel gpu;
+    const auto training = gpu.add({.kernel_ns = 400'000,
+                                   .cpu_ns = 4'000,
+                                   .kernels_per_sync = 10 * kKernels,
+                                   .in_flight = 3 * kKernels},
+                                  share(400));
+    gpu.run(30 * kMs);
+    gpu.add(plain, share(300));
+    gpu.run(100 * kMs + phase * kMs);
+    gpu.add(plain, share(300));
+    std::uint64_t ended_at = 0;
+    std::uint64_t iterations = gpu.tenants[training].kernels_done / kKernels;
+    for (const std::uint64_t end = gpu.now + 120 * kMs; gpu.now < end;) {
+      gpu.run(GpuModel::kTickNs);
+      most_ahead = std::max(most_ahead, -gpu.schedule.lag_ns(gpu.tenants[training].seat));
+      const std::uint64_t done = gpu.tenants[training].kernels_done / kKernels;
+      if (done == iterations) continue;
+      iterations = done;
+      if (ended_at != 0) longest = std::max(longest, gpu.now - ended_at);
+      ended_at = gpu.now;
+    }
+  }
+  EXPECT_LE(longest, kKernels * 400'000 + 2 * (tuning.request_ns + tuning.batch_ns) + kMs);
+  EXPECT_LE(most_ahead, 0.6 * static_cast<double>(tuning.request_ns + tuning.batch_ns));
+}
+
 TEST(GpuSchedule, AServerIsServedAtOnceWhileATrainingArrivesWithUnknownKernels) {
   GpuModel alone;
   const Program server{.kernel_ns = 1'600'000, .requests_per_s = 200};

@@ -164,6 +164,7 @@ class GpuSchedule {
   struct Turn {
     Seat seat;
     std::uint64_t began;
+    bool lent;  // when it began nobody was owed anything
   };
 
   static constexpr Seat kNobody = FairQueue::kNobody;

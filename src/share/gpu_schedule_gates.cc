@@ -157,7 +157,9 @@ GpuSchedule::Seat GpuSchedule::next_urgent(const std::vector<bool>& rest) const 
 }
 
 // Who has the turn keeps it until its request is used up, unless one that has come since is due
-// earlier.
+// earlier. Who had it because nobody was owed anything (the one that is waits for its CPU) has no
+// more of it than makes it as far ahead as a whole turn does that begins at zero: further ahead, it
+// would wait for two turns of that other one afterwards.
 GpuSchedule::Seat GpuSchedule::next_turn(std::size_t level, const std::vector<bool>& rest) {
   while (line_.size() > level && (line_[level].seat >= rest.size() || !rest[line_[level].seat])) {
     end_turn(level);
@@ -177,10 +179,12 @@ GpuSchedule::Seat GpuSchedule::next_turn(std::size_t level, const std::vector<bo
   if (first == holder || first == kNobody) return holder;
   const bool interrupts = held && !used_up && seats_[first].arrived_at > line_[level].began &&
                           queue_.deadline_ns(first) < queue_.deadline_ns(holder);
-  if (held && !used_up && !interrupts) return holder;
+  const bool repaid = held && line_[level].lent && queue_.ahead_by_a_request(holder) &&
+                      queue_.lag_ns(first) > 0;
+  if (held && !used_up && !interrupts && !repaid) return holder;
   if (held) end_turn(level);
   if (queue_.used_up(first)) queue_.renew(first);
-  line_.insert(line_.begin() + static_cast<std::ptrdiff_t>(level), {first, now_});
+  line_.insert(line_.begin() + static_cast<std::ptrdiff_t>(level), {first, now_, queue_.lag_ns(first) < 0});
   return first;
 }
 
