@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "daemon_settings.h"
 #include "kube/credentials.h"
+#include "kube/pod_request.h"
 #include "kube_engines.h"
 #include "net/http.h"
 #include "sys/daemon.h"

@@ -23,7 +23,7 @@ struct Program {
   std::uint64_t moments = 0;           // which ones: the same number, the same moments; 0: its own
   bool hangs = false;                  // says it has work and never runs
   bool tells_costs = true;
-  double predicted = 1;       // what the shim takes a kernel for, in parts of what it takes
+  double predicted = 1;         // what the shim takes a kernel for, in parts of what it takes
   std::uint64_t unknown = 0;    // so many launches of the beginning were never measured before
   std::uint64_t warm_up = 0;    // after so many launches it waits once until all is done
   std::uint64_t in_flight = 0;  // launches no more before others are done; 0: the driver's queue
