@@ -180,7 +180,7 @@ GpuSchedule::Seat GpuSchedule::next_turn(std::size_t level, const std::vector<bo
   const bool interrupts = held && !used_up && seats_[first].arrived_at > line_[level].began &&
                           queue_.deadline_ns(first) < queue_.deadline_ns(holder);
   const bool repaid = held && line_[level].lent && queue_.ahead_by_a_request(holder) &&
-                      queue_.lag_ns(first) > 0;
+                      queue_.lag_ns(first) > 0 && !overdue(seats_[first]);
   if (held && !used_up && !interrupts && !repaid) return holder;
   if (held) end_turn(level);
   if (queue_.used_up(first)) queue_.renew(first);
