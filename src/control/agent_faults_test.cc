@@ -2,6 +2,8 @@
 // do, nothing is started twice, nothing is lost and nothing is left over.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <mutex>
 #include <random>
 
 #include "base/temporary_folder.h"
@@ -24,6 +26,8 @@ class FaultyAgent final : public agent::Agent {
     const bool waited_for = std::holds_alternative<agent::ListOrder>(order) ||
                             std::holds_alternative<agent::CheckOrder>(order);
     if (calm || waited_for) return inside.send(std::move(order), std::move(reply));
+    // The thread that removes what old jobs left behind sends orders, too.
+    const std::lock_guard lock(mutex_);
     waiting_.push_back({std::move(order), std::move(reply)});
   }
   void listen(Listener listener) override { inside.listen(std::move(listener)); }
@@ -34,10 +38,14 @@ class FaultyAgent final : public agent::Agent {
   enum class Fate { kDone, kDoneButLost, kNeverArrived };
   // One of those that wait, in any order; false: none does.
   bool settle_one(std::size_t dice, Fate fate) {
-    if (waiting_.empty()) return false;
-    const std::size_t which = dice % waiting_.size();
-    Waiting one = std::move(waiting_[which]);
-    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(which));
+    Waiting one;
+    {
+      const std::lock_guard lock(mutex_);
+      if (waiting_.empty()) return false;
+      const std::size_t which = dice % waiting_.size();
+      one = std::move(waiting_[which]);
+      waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(which));
+    }
     Result<agent::Answer> answer = err(ErrorCode::kUnavailable, "away");
     if (fate != Fate::kNeverArrived) {
       Result<agent::Answer> real = inside.carry_out(one.order);
@@ -49,20 +57,26 @@ class FaultyAgent final : public agent::Agent {
   // The connection is lost, with every answer, and comes back.
   void drop() {
     inside.tell(agent::Reachable{false});
-    for (Waiting& one : std::exchange(waiting_, {})) {
+    std::vector<Waiting> lost;
+    {
+      const std::lock_guard lock(mutex_);
+      lost.swap(waiting_);
+    }
+    for (Waiting& one : lost) {
       one.reply(err(ErrorCode::kUnavailable, "away"));
     }
     inside.tell(agent::Reachable{true});
   }
 
   testing::FakeAgent inside;
-  bool calm = true;
+  std::atomic<bool> calm = true;
 
  private:
   struct Waiting {
     agent::Order order;
     Reply reply;
   };
+  std::mutex mutex_;  // of the next
   std::vector<Waiting> waiting_;
 };
 
