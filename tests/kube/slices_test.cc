@@ -108,12 +108,16 @@ TEST_F(KubeSlices, SharedMemoryAsAnEmptyDirIsThereBesideTheSlice) {
 }
 
 TEST_F(KubeSlices, TwoPodsOfOneGpuKeepTheirShares) {
-  // The GPU is simulated and its time is the machine's, but who has it when is Divvy's.
-  PodOptions small = gpuload_on("node-2", 30,
-                                {"sh", "-c",
-                                 "while :; do gpuload spin --us 400 --seconds 1 | grep "
-                                 "launches_per; done"});
-  PodOptions large = gpuload_on("node-2", 70, {"gpuload", "spin", "--us", "400", "--seconds", "8"});
+  // The GPU is simulated and its time is the machine's, but who has it when is Divvy's. How long a
+  // kernel is would be measured wrongly beside the other.
+  PodOptions small =
+      gpuload_on("node-2", 30,
+                 {"sh", "-c",
+                  "while :; do gpuload spin --us 400 --iterations-per-us 2000 --seconds 1 | grep "
+                  "launches_per; done"});
+  PodOptions large = gpuload_on(
+      "node-2", 70,
+      {"gpuload", "spin", "--us", "400", "--iterations-per-us", "2000", "--seconds", "8"});
   ASSERT_EQ(create_pod("small", small).status, 0);
   ASSERT_TRUE(eventually([&] { return !kubectl({"logs", "small"}).out.empty(); }));
   ASSERT_EQ(create_pod("large", large).status, 0);
