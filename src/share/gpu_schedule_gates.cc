@@ -184,7 +184,8 @@ GpuSchedule::Seat GpuSchedule::next_turn(std::size_t level, const std::vector<bo
   if (held && !used_up && !interrupts && !repaid) return holder;
   if (held) end_turn(level);
   if (queue_.used_up(first)) queue_.renew(first);
-  line_.insert(line_.begin() + static_cast<std::ptrdiff_t>(level), {first, now_, queue_.lag_ns(first) < 0});
+  line_.insert(line_.begin() + static_cast<std::ptrdiff_t>(level),
+               {first, now_, queue_.lag_ns(first) < 0});
   return first;
 }
 
