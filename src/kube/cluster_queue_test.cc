@@ -1,73 +1,15 @@
 // The controller's queue, signal by signal, against stand-ins for the rest of Kubernetes.
-#include "kube/cluster_queue.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <boost/json.hpp>
-
-#include "kube/cluster_testing.h"
-#include "kube/json_view.h"
-#include "kube/object_names.h"
+#include "kube/cluster_queue_fixture.h"
 
 namespace divvy::kube {
 namespace {
 
 namespace json = boost::json;
 using namespace std::chrono_literals;
+using testing::ClusterQueueTest;
 using ::testing::HasSubstr;
-using testing::SimulatedCluster;
 using testing::TestController;
 using Fault = TestController::Fault;
-
-class ClusterQueueTest : public ::testing::Test {
- protected:
-  std::string node_of(const std::string& pod) {
-    const auto claim = cluster_.claim(pod);
-    if (!claim) return "";
-    const auto allocation = read_allocation(*claim);
-    return allocation && *allocation ? (*allocation)->node : "";
-  }
-  bool gated(const std::string& pod) {
-    return !array_at(*cluster_.pod(pod), {"spec", "schedulingGates"}).empty();
-  }
-  // The condition of ours: "False Full: ..."
-  std::string condition(const std::string& pod) {
-    const json::object document = *cluster_.pod(pod);
-    for (const json::value& one : array_at(document, {"status", "conditions"})) {
-      const json::object& condition = one.as_object();
-      if (text_at(condition, {"type"}) != kPlacedCondition) continue;
-      return fmt::format("{} {}: {}", text_at(condition, {"status"}),
-                         text_at(condition, {"reason"}), text_at(condition, {"message"}));
-    }
-    return "";
-  }
-  std::vector<std::string> events(const std::string& space = "team-a") {
-    std::vector<std::string> told;
-    for (const json::object& event : cluster_.api().list("/api/v1/events")) {
-      if (text_at(event, {"metadata", "namespace"}) != space) continue;
-      told.push_back(fmt::format("{} {}", text_at(event, {"reason"}),
-                                 text_at(event, {"involvedObject", "name"})));
-    }
-    std::ranges::sort(told);
-    return told;
-  }
-  void run(const std::string& pod, const std::string& gpu = "0.5") {
-    cluster_.create_pod({.name = pod, .gpu = gpu});
-    controller_.work();
-    cluster_.settle();
-    controller_.work();
-    ASSERT_EQ(cluster_.phase(pod), "Running");
-  }
-  void wait(Duration time) {
-    cluster_.clock().advance(time);
-    cluster_.report_nodes();
-  }
-
-  SimulatedCluster cluster_{2, 1};
-  TestController controller_{cluster_, 1};
-};
 
 TEST_F(ClusterQueueTest, PlacesAPodAndReleasesItsGate) {
   cluster_.create_pod({.name = "train", .gpu = "0.3"});
@@ -571,91 +513,6 @@ TEST_F(ClusterQueueTest, PodsStayOnAFailedGpuWhereThePolicySaysSo) {
   patient.work();
   cluster_.settle();
   EXPECT_EQ(cluster_.phase("train"), "Running");
-}
-
-TEST_F(ClusterQueueTest, AClaimWrittenByHandIsAllocatedWhenAPodRefersToIt) {
-  cluster_.create_claim("mine", "0.3");
-  controller_.work();
-  EXPECT_TRUE(controller_.done.empty());
-  cluster_.create_pod({.name = "train", .claim = "mine"});
-  controller_.work();
-  const auto allocation = read_allocation(*cluster_.claim("train"));
-  ASSERT_TRUE(allocation && *allocation);
-  ASSERT_EQ((*allocation)->slices.size(), 1U);
-  EXPECT_EQ((*allocation)->slices[0].request, "gpu");
-  EXPECT_EQ((*allocation)->slices[0].slice.share(), Share(300));
-  EXPECT_EQ(array_at(*cluster_.claim("train"), {"metadata", "finalizers"}).size(), 1U);
-  cluster_.settle();
-  EXPECT_EQ(cluster_.phase("train"), "Running");
-  EXPECT_THAT(events(), ::testing::Contains("DivvyPlaced train"));
-}
-
-TEST_F(ClusterQueueTest, APodMayComeBeforeTheClaimThatItRefersTo) {
-  cluster_.create_pod({.name = "train", .claim = "mine"});
-  controller_.work();
-  cluster_.create_claim("mine", "1");
-  controller_.work();
-  cluster_.settle();
-  EXPECT_EQ(cluster_.phase("train"), "Running");
-}
-
-TEST_F(ClusterQueueTest, AClaimWrittenByHandWaitsItsTurnAndSaysWhy) {
-  run("first", "1");
-  run("second", "1");
-  cluster_.create_claim("mine", "0.5");
-  cluster_.create_pod({.name = "third", .claim = "mine"});
-  controller_.work();
-  EXPECT_EQ(node_of("third"), "");
-  EXPECT_THAT(condition("third"), HasSubstr("False Full: "));
-  cluster_.finish_pod("first");
-  cluster_.settle();
-  controller_.work();
-  cluster_.settle();
-  EXPECT_EQ(cluster_.phase("third"), "Running");
-}
-
-TEST_F(ClusterQueueTest, AClaimWrittenByHandIsFreeWhenItsPodHasEndedAndTheNextPodGetsItAgain) {
-  cluster_.create_claim("mine", "1");
-  cluster_.create_pod({.name = "first", .claim = "mine"});
-  controller_.work();
-  cluster_.settle();
-  ASSERT_EQ(cluster_.phase("first"), "Running");
-  cluster_.finish_pod("first");
-  cluster_.settle();
-  wait(10s);
-  controller_.work();
-  EXPECT_EQ(controller_.queue().bookings().size(), 0U);
-  cluster_.create_pod({.name = "second", .claim = "mine"});
-  controller_.work();
-  cluster_.settle();
-  EXPECT_EQ(cluster_.phase("second"), "Running");
-  EXPECT_EQ(controller_.queue().bookings().size(), 1U);
-}
-
-TEST_F(ClusterQueueTest, AClaimThatCannotBeMeantIsToldAtThePodThatRefersToIt) {
-  cluster_.create_claim("mine", "lots");
-  cluster_.create_pod({.name = "train", .claim = "mine"});
-  controller_.work();
-  EXPECT_THAT(condition("train"), HasSubstr("spec.devices.config[0].opaque.parameters.gpu: "));
-}
-
-TEST_F(ClusterQueueTest, NothingIsKeptOfPodsThatReferredToClaims) {
-  const std::size_t before = controller_.queue().entries_kept();
-  cluster_.create_claim("mine", "1");
-  for (const char* const name : {"a", "b"}) cluster_.create_pod({.name = name, .claim = "mine"});
-  controller_.work();
-  cluster_.settle();
-  controller_.work();
-  for (const char* const name : {"a", "b"}) cluster_.delete_pod(name);
-  cluster_.settle();
-  wait(60s);
-  controller_.work();
-  static_cast<void>(cluster_.api().remove(claim_path("team-a", "mine"), {}));
-  cluster_.settle();
-  controller_.work();
-  wait(3600s);
-  controller_.work();
-  EXPECT_EQ(controller_.queue().entries_kept(), before);
 }
 
 TEST_F(ClusterQueueTest, NothingIsKeptOfPodsThatAreGone) {
