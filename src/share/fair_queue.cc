@@ -96,21 +96,22 @@ bool FairQueue::ahead_by_a_request(Member member) const {
   return weight > 0 && entry.lag_ns <= -entry.terms.request_ns * others / weight;
 }
 
-double FairQueue::deadline_ns(Member member) const {
+double FairQueue::deadline_ns(Member member, Member holder) const {
   const Entry& entry = members_[member];
-  return (entry.left_ns - entry.lag_ns) / entry.terms.weight;
+  const double left = member == holder ? entry.left_ns : entry.terms.request_ns;
+  return (left - entry.lag_ns) / entry.terms.weight;
 }
 
-FairQueue::Member FairQueue::first(const std::vector<bool>& among, Member favoured) const {
+FairQueue::Member FairQueue::first(const std::vector<bool>& among, Member holder) const {
   Member best = kNobody;
   bool best_eligible = false;
   for (Member i = 0; i < members_.size() && i < among.size(); ++i) {
     if (!among[i] || !members_[i].used) continue;
     const bool eligible = members_[i].lag_ns >= -kSlackNs;
     if (best != kNobody && best_eligible && !eligible) continue;
-    const double ahead = best == kNobody ? 0 : deadline_ns(best) - deadline_ns(i);
+    const double ahead = best == kNobody ? 0 : deadline_ns(best, holder) - deadline_ns(i, holder);
     const double tie = kSlackNs / members_[i].terms.weight;
-    const bool earlier = ahead > tie || (ahead > -tie && i == favoured);
+    const bool earlier = ahead > tie || (ahead > -tie && i == holder);
     if (best == kNobody || (eligible && !best_eligible) || earlier) {
       best = i;
       best_eligible = eligible;

@@ -5,8 +5,9 @@
 // that its weight entitles it to among the members that are active, less what it has had. Who has a
 // lag of zero or more is eligible; of those, the one whose request is due first runs, where a
 // request of r is due r / weight after it began, in virtual time. In terms of lags that is the
-// least (left - lag) / weight, `left` being what is left of the request, so no absolute time is
-// kept, and nothing that happened long ago can matter.
+// least (left - lag) / weight, so no absolute time is kept, and nothing that happened long ago can
+// matter. `left` is what is left of the request of whoever has the turn, and a whole request for
+// everybody else: a turn that was cut short is not made up for by a short one.
 //
 // What holds (fair_queue_test.cc, for random histories): the lags of the active members add up to
 // zero, and that of a member with work stays within one request of the longest kind, plus what
@@ -56,13 +57,13 @@ class FairQueue {
   void renew(Member member) { members_[member].left_ns = members_[member].terms.request_ns; }
   // It is ahead by as much as one request that began with no lag would have brought it, or more.
   [[nodiscard]] bool ahead_by_a_request(Member member) const;
-  // In virtual time from now; smaller is earlier.
-  [[nodiscard]] double deadline_ns(Member member) const;
+  // In virtual time from now; smaller is earlier. `holder` has the turn.
+  [[nodiscard]] double deadline_ns(Member member, Member holder = kNobody) const;
 
   // The eligible member with the earliest deadline; if none of them is eligible, the one with the
   // earliest of all. `among` says of each member whether it may be chosen. Where two are due at the
-  // same time, `favoured` is.
-  [[nodiscard]] Member first(const std::vector<bool>& among, Member favoured = kNobody) const;
+  // same time, the holder of the turn is.
+  [[nodiscard]] Member first(const std::vector<bool>& among, Member holder = kNobody) const;
 
  private:
   struct Entry {

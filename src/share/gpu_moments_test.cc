@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
 #include <vector>
 
 #include "share/gpu_model.h"
@@ -114,6 +115,82 @@ TEST(GpuSchedule, AnIterationWaitsForOneTurnOfEachOtherWhileANewcomerWarmsUp) {
   }
   EXPECT_LE(longest, kKernels * 400'000 + 2 * (tuning.request_ns + tuning.batch_ns) + kMs);
   EXPECT_LE(most_ahead, 0.6 * static_cast<double>(tuning.request_ns + tuning.batch_ns));
+}
+
+// Two tenants arrive, pause, return and are killed at random moments beside a training. Each turn
+// begins whole, so an iteration that a turn has room for waits for one turn of each other tenant.
+TEST(GpuSchedule, AnIterationWaitsForOneTurnOfEachOtherWhileOthersArrivePauseAndDie) {
+  constexpr std::uint64_t kKernels = 25;
+  const GpuSchedule::Tuning tuning;
+  struct Victim {
+    double arrives;
+    double pauses;
+    double returns;
+    double dies;
+    std::uint64_t warm_up;
+    std::size_t tenant = 0;
+    int events = 0;  // so many of the four have been
+  };
+  // With these an iteration was held up twice when turns could be cut in two.
+  for (const std::uint64_t seed : {13u, 91u, 94u, 160u, 180u, 191u}) {
+    constexpr double kUnit = 400e6;
+    std::mt19937_64 dice(seed);
+    const auto between = [&](double least, double most) {
+      return std::uniform_real_distribution<double>(least, most)(dice) * kUnit;
+    };
+    std::vector<Victim> victims;
+    for (const int slot : {0, 1}) {
+      for (int i = 0; i < 5; ++i) {
+        const double arrives = (2 * i + slot) * kUnit + between(0, 0.3);
+        const double dies = arrives + between(0.6, 1.5);
+        const double pauses = arrives + between(0.4, 1.0);
+        victims.push_back({arrives, pauses, pauses + 0.1 * kUnit, dies, dice() % 5});
+      }
+    }
+    GpuModel gpu;
+    gpu.daemon_delay_ns = 25'000 + seed % 3 * 25'000;
+    const auto training =
+        gpu.add({.kernel_ns = 400'000, .cpu_ns = 4'000, .in_flight = 3 * kKernels}, share(400));
+    const std::uint64_t began = gpu.now;
+    std::uint64_t iterations = 0;
+    std::uint64_t ended_at = 0;
+    std::uint64_t longest = 0;
+    while (static_cast<double>(gpu.now - began) < 11 * kUnit) {
+      const auto passed = static_cast<double>(gpu.now - began);
+      for (Victim& victim : victims) {
+        if (victim.events == 0 && passed >= victim.arrives) {
+          victim.tenant = gpu.add({.kernel_ns = 500'000,
+                                   .cpu_ns = 4'000,
+                                   .unknown = 4,
+                                   .warm_up = victim.warm_up,
+                                   .in_flight = 8},
+                                  share(300));
+          victim.events = 1;
+        }
+        if (victim.events == 1 && passed >= victim.pauses && victim.pauses < victim.dies) {
+          gpu.pause(victim.tenant);
+          victim.events = 2;
+        }
+        if (victim.events == 2 && passed >= victim.returns) {
+          gpu.resume(victim.tenant);
+          victim.events = 3;
+        }
+        if (victim.events >= 1 && victim.events < 4 && passed >= victim.dies) {
+          gpu.kill(victim.tenant);
+          victim.events = 4;
+        }
+      }
+      gpu.run(GpuModel::kTickNs);
+      const std::uint64_t done = gpu.tenants[training].kernels_done / kKernels;
+      if (done == iterations) continue;
+      iterations = done;
+      if (ended_at != 0) longest = std::max(longest, gpu.now - ended_at);
+      ended_at = gpu.now;
+    }
+    EXPECT_GT(iterations, 100u);
+    EXPECT_LE(longest, kKernels * 400'000 + 2 * (tuning.request_ns + tuning.batch_ns) + 2 * kMs)
+        << seed;
+  }
 }
 
 TEST(GpuSchedule, AServerIsServedAtOnceWhileATrainingArrivesWithUnknownKernels) {

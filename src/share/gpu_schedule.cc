@@ -217,7 +217,6 @@ void GpuSchedule::charge(std::uint64_t dt) {
     used_ns_ += static_cast<std::uint64_t>(used[i]);
     place.bucket_ns -= used[i];
     place.stretch_ns += used[i];
-    if (used[i] > 0 && place.gate.open && !has_turn(place)) place.filled_gap = true;
     place.work.run_down(used[i], passed);
     const Seen& seen = place.work.seen();
     if (seen.wants && !seen.running && !place.gate.open) {

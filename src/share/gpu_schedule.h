@@ -69,7 +69,7 @@ class GpuSchedule {
 
   // Lengths (docs/sharing.md says what they were measured on).
   struct Tuning {
-    std::uint64_t request_ns = 12'000'000;         // a turn
+    std::uint64_t request_ns = 10'000'000;         // a turn
     std::uint64_t latency_request_ns = 2'000'000;  // among tenants of the latency class
     std::uint64_t burst_ns = 150'000'000;          // times share: how far that class may be ahead
     std::uint64_t least_burst_ns = 5'000'000;
@@ -135,11 +135,10 @@ class GpuSchedule {
     std::uint32_t ended_batches = 0;  // since the last look
     std::uint64_t arrived_at = 0;     // when it came to contend, or went to the end of the line
     std::uint64_t left_at = 0;
-    bool filled_gap = false;  // ran in another's turn since it last had one
-    bool exhausted = false;   // latency class: beyond its burst
-    double bucket_ns = 0;     // capped: what it may still run
-    bool throttled = false;   // capped and its bucket was empty
-    double stretch_ns = 0;    // what it ran since its last pause
+    bool exhausted = false;  // latency class: beyond its burst
+    double bucket_ns = 0;    // capped: what it may still run
+    bool throttled = false;  // capped and its bucket was empty
+    double stretch_ns = 0;   // what it ran since its last pause
     double usual_stretch_ns = 0;
     double usual_pause_ns = kLongPauseNs;
     double longest_batch_ns = 0;      // lately

@@ -159,7 +159,9 @@ GpuSchedule::Seat GpuSchedule::next_urgent(const std::vector<bool>& rest) const 
 // Who has the turn keeps it until its request is used up, unless one that has come since is due
 // earlier. Who had it because nobody was owed anything (the one that is waits for its CPU) has no
 // more of it than makes it as far ahead as a whole turn does that begins at zero: further ahead, it
-// would wait for two turns of that other one afterwards.
+// would wait for two turns of that other one afterwards. A turn always begins whole: cut short by
+// what was run in others' gaps or before an interruption, it would hold up twice a step that a
+// whole one has room for.
 GpuSchedule::Seat GpuSchedule::next_turn(std::size_t level, const std::vector<bool>& rest) {
   while (line_.size() > level && (line_[level].seat >= rest.size() || !rest[line_[level].seat])) {
     end_turn(level);
@@ -178,20 +180,22 @@ GpuSchedule::Seat GpuSchedule::next_turn(std::size_t level, const std::vector<bo
   }
   if (first == holder || first == kNobody) return holder;
   const bool interrupts = held && !used_up && seats_[first].arrived_at > line_[level].began &&
-                          queue_.deadline_ns(first) < queue_.deadline_ns(holder);
+                          queue_.deadline_ns(first) < queue_.deadline_ns(holder, holder);
   const bool repaid = held && line_[level].lent && queue_.ahead_by_a_request(holder) &&
                       queue_.lag_ns(first) > 0 && !overdue(seats_[first]);
   if (held && !used_up && !interrupts && !repaid) return holder;
   if (held) end_turn(level);
-  if (queue_.used_up(first)) queue_.renew(first);
+  queue_.renew(first);
   line_.insert(line_.begin() + static_cast<std::ptrdiff_t>(level),
                {first, now_, queue_.lag_ns(first) < 0});
   return first;
 }
 
+// Who fills the gaps of a turn that ends goes on with a turn of its own.
 void GpuSchedule::end_turn(std::size_t level) {
   if (level == 0) turns_.add(now_ - line_[level].began);
   line_.erase(line_.begin() + static_cast<std::ptrdiff_t>(level));
+  if (level == 0 && !line_.empty()) queue_.renew(line_.front().seat);
 }
 
 void GpuSchedule::open_in_line() {
@@ -206,18 +210,13 @@ void GpuSchedule::open_in_line() {
   if (at_once) urgent_turn_ = urgent_turn;
   std::vector<bool> open(seats_.size());
   Seat last = kNobody;
-  for (std::size_t level = 0;;) {
+  std::size_t level = 0;
+  while (true) {
     Seat next = next_urgent(rest);
     if (next == kNobody) next = next_turn(level++, rest);
     if (next == kNobody) break;
     rest[next] = false;
     Place& place = seats_[next];
-    // What it ran in others' gaps is no part of its turn: cut short by that, it would hold up twice
-    // a step that a whole turn has room for.
-    if (place.filled_gap && has_turn(place)) {
-      place.filled_gap = false;
-      queue_.renew(next);
-    }
     if (last != kNobody && !lets_others_in(seats_[last]) && !ends_soon(seats_[last], place)) break;
     open[next] = may_open(place);
     place.keeps_off = open[next];
@@ -225,6 +224,8 @@ void GpuSchedule::open_in_line() {
     if (!open[next] || (last != kNobody && !lets_others_in(seats_[last]))) break;
     last = next;
   }
+  // Whose turn in the gaps of others is over is forgotten.
+  if (line_.size() > std::max<std::size_t>(level, 1)) line_.resize(std::max<std::size_t>(level, 1));
   if (!anybody) {
     while (!line_.empty()) end_turn(0);
   }
