@@ -94,6 +94,7 @@ Status ClusterQueue::see_pod(const json::object& object) {
     if (is_known(work.pod.object, facts->object)) return {};
     if (work.uid() == facts->object.uid) {
       work.pod = *std::move(facts);
+      if (work.pod.ended) note_end(work);
       touch(work.uid());
       return {};
     }
@@ -122,8 +123,17 @@ void ClusterQueue::pod_gone(const std::string& key, const std::string& uid) {
   uids_.erase(known);
   Work& work = *find(uid);
   work.gone = true;
+  note_end(work);
   if (work.pod.by_slots) holdings_changed_ = true;
   touch(uid);
+}
+
+// What its node says from here on counts, also if it comes in the same round as the word of the
+// end: otherwise this one would hold a slice that one which is started anew does not.
+void ClusterQueue::note_end(Work& work) const {
+  const auto node = gpu_nodes_.find(work.pod.node);
+  if (work.heard_at_end || node == gpu_nodes_.end()) return;
+  work.heard_at_end = node->second.facts.heartbeat;
 }
 
 Status ClusterQueue::see_claim(const json::object& object) {

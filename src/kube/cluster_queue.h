@@ -131,6 +131,8 @@ class ClusterQueue {
     bool condition_busy = false;
     bool told_queued = false;
     std::string bound_when_queued;
+    // The heartbeat of its node when the word came that it ended or is gone.
+    std::optional<std::string> heard_at_end;
 
     [[nodiscard]] const std::string& uid() const { return pod.object.uid; }
     [[nodiscard]] bool bound() const { return !pod.node.empty(); }
@@ -157,7 +159,7 @@ class ClusterQueue {
   };
   // A pod that ran went without a word (a forced delete): its node has to be heard of once.
   struct Lingering {
-    std::string heartbeat;  // as it was then
+    std::string heartbeat;  // as it was when the word of its end came
     Holding holding;
   };
 
@@ -177,6 +179,7 @@ class ClusterQueue {
   [[nodiscard]] Status see_namespace(const boost::json::object& object);
   void pod_gone(const std::string& key, const std::string& uid);
   void claim_gone(const std::string& key, const std::string& uid);
+  void note_end(Work& work) const;
   void touch(const std::string& uid) { dirty_.insert(uid); }
   void touch_waiting();
   void touch_placed(const std::string& node);

@@ -202,8 +202,10 @@ void ClusterQueue::lost_allocation(Work& work, WallTime now) {
     if (gpu_node != gpu_nodes_.end()) {
       Holding holding{work.pod.object.space, node, {}};
       for (const AllocatedSlice& one : work.place->slices) holding.slices.push_back(one.slice);
-      lingering_.insert_or_assign(fmt::format("{}@{}", work.claim_uid, node),
-                                  Lingering{gpu_node->second.facts.heartbeat, std::move(holding)});
+      lingering_.insert_or_assign(
+          fmt::format("{}@{}", work.claim_uid, node),
+          Lingering{work.heard_at_end.value_or(gpu_node->second.facts.heartbeat),
+                    std::move(holding)});
     }
   }
   holdings_changed_ = true;

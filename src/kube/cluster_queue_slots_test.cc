@@ -142,6 +142,27 @@ TEST_F(ClusterQueueSlots, ADeletedPodHoldsItsSliceUntilItsNodeLetGo) {
   EXPECT_FALSE(gated("b"));
 }
 
+// The pod was placed, ran, ended and was released between two rounds of the controller: it hears of
+// all of it at once. It held on to the slice, which a controller that was started anew did not.
+TEST_F(ClusterQueueSlots, AReportThatCameWithTheEndOfAPodIsTheWordOfItsNode) {
+  create("a", "1");
+  controller_.work();
+  cluster_.finish_pod("a");
+  cluster_.settle();
+  ASSERT_EQ(cluster_.phase("a"), "Succeeded");
+  ASSERT_EQ(cluster_.held(), 0U);
+  cluster_.clock().advance(10s);
+  cluster_.report_nodes();
+  controller_.work();
+  TestController fresh(cluster_, 2);
+  fresh.work();
+  EXPECT_TRUE(fresh.queue().bookings().empty());
+  EXPECT_TRUE(controller_.queue().bookings().empty());
+  create("b", "1");
+  controller_.work();
+  EXPECT_FALSE(gated("b"));
+}
+
 TEST_F(ClusterQueueSlots, AFreshControllerHoldsTheSame) {
   create("a", "0.5");
   create("b", "0.5");

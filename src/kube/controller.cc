@@ -83,6 +83,7 @@ Result<std::unique_ptr<Controller>> Controller::create(ApiServer& reading, ApiSe
         self->stop_writing();
         self->ring();
       });
+  self->elected_ = self->election_.get();
   return made;
 }
 
@@ -266,7 +267,7 @@ void Controller::write() {
     line.pop_front();
     ++writing_now_;
     lock.unlock();
-    auto result = carry_out(writing_, job.action);
+    auto result = write_as_leader(job.action);
     ++written_;
     if (!result) {
       ++failed_;
@@ -285,6 +286,16 @@ void Controller::write() {
     --writing_now_;
     write_changed_.notify_all();
   }
+}
+
+// A process that stood still (a signal, a virtual machine that was paused) comes back with what it
+// wanted to write, before it is told that its lease has ended meanwhile.
+Result<json::object> Controller::write_as_leader(const Action& action) const {
+  const LeaderElection* const election = elected_;
+  if (election != nullptr && !election->is_leader()) {
+    return err(ErrorCode::kUnavailable, "the lease has ended");
+  }
+  return carry_out(writing_, action);
 }
 
 void Controller::stop_writing() {

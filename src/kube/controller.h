@@ -94,6 +94,7 @@ class Controller {
   void tell(ObjectKind kind, const ObjectChange& change);
   // The threads that write.
   void write();
+  [[nodiscard]] Result<boost::json::object> write_as_leader(const Action& action) const;
   void stop_writing();
 
   ApiServer& writing_;
@@ -131,6 +132,7 @@ class Controller {
   std::array<std::unique_ptr<Mirror>, 5> mirrors_;
   std::thread thread_;
   std::unique_ptr<LeaderElection> election_;
+  std::atomic<const LeaderElection*> elected_ = nullptr;  // it, once it is made
 };
 
 }  // namespace divvy::kube

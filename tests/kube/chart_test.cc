@@ -46,11 +46,25 @@ TEST_F(KubeChart, AnUpgradeLeavesPodsAlone) {
   ASSERT_EQ(create_pod("works", options).status, 0);
   wait_for("pod/works", "condition=Ready");
   const std::string before = divvy_pod("node", text_at(get("pod", "works"), "/spec/nodeName"));
-  const Outcome upgraded = upgrade({"--set", "logLevel=debug"});
+  const Outcome upgraded = upgrade({"--set", "logLevel=debug", "--wait=false"});
   ASSERT_EQ(upgraded.status, 0) << upgraded.err;
-  must({"rollout", "status", "daemonset/divvy-node", "--namespace", "divvy-system",
-        "--timeout=120s"});
-  must({"wait", "pod/" + before, "--namespace", "divvy-system", "--for=delete", "--timeout=120s"});
+  // Pods that arrive meanwhile start as ever: the new agent and the new controller stand ready
+  // before the old ones are told to end.
+  int arrived = 0;
+  const auto is_old = [&] {
+    return kubectl({"get", "pod", before, "--namespace", "divvy-system"}).status == 0;
+  };
+  while (is_old() || arrived < 3) {
+    ASSERT_LT(arrived, 200) << "the old agent stays";
+    const std::string name = fmt::format("arrives-{}", arrived++);
+    ASSERT_EQ(create_pod(name, gpuload("0.1", {"gpuload", "info"})).status, 0);
+    wait_for("pod/" + name, "jsonpath={.status.phase}=Succeeded");
+    delete_pod(name);
+  }
+  std::cout << arrived << " pods started while Divvy was upgraded\n";
+  for (const char* what : {"daemonset/divvy-node", "deployment/divvy-controller"}) {
+    must({"rollout", "status", what, "--namespace", "divvy-system", "--timeout=120s"});
+  }
   const std::size_t lines = must({"logs", "works"}).size();
   EXPECT_TRUE(eventually([&] { return must({"logs", "works"}).size() > lines; }));
   EXPECT_EQ(must({"get", "pod", "works", "-o",
@@ -62,6 +76,32 @@ TEST_F(KubeChart, AnUpgradeLeavesPodsAlone) {
   for (const char* pod : {"works", "after"}) delete_pod(pod);
   expect_nothing_left();
   ASSERT_EQ(upgrade({"--set", "logLevel=info"}).status, 0);
+}
+
+TEST_F(KubeChart, WhatOperatorsAskForIsThere) {
+  for (const char* name :
+       {"poddisruptionbudget/divvy-controller", "networkpolicy/divvy-controller",
+        "networkpolicy/divvy-node", "service/divvy-node-metrics", "service/divvy-webhook"}) {
+    must({"get", name, "--namespace", "divvy-system"});
+  }
+  EXPECT_EQ(must({"get", "poddisruptionbudget", "divvy-controller", "--namespace", "divvy-system",
+                  "-o", "jsonpath={.status.disruptionsAllowed}"}),
+            "1");
+  for (const char* what : {"daemonset/divvy-node", "deployment/divvy-controller"}) {
+    EXPECT_TRUE(must({"get", what, "--namespace", "divvy-system", "-o",
+                      "jsonpath={.spec.template.spec.priorityClassName}"})
+                    .starts_with("system-"))
+        << what;
+  }
+  // What this cluster has no objects for is rendered all the same.
+  const Outcome rendered =
+      helm({"template", "divvy", KUBE_CHART, "--namespace", "divvy-system", "--kube-version",
+            "1.36.3", "--set", "serviceMonitor.enabled=true,serviceMonitor.labels.release=prom"});
+  ASSERT_EQ(rendered.status, 0) << rendered.err;
+  for (const char* part : {"kind: ServiceMonitor", "release: prom", "honorLabels: true",
+                           "feature.node.kubernetes.io/pci-10de.present", "privileged: true"}) {
+    EXPECT_NE(rendered.out.find(part), std::string::npos) << part;
+  }
 }
 
 // After all others, by its name: it takes Divvy away for a while.

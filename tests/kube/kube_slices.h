@@ -29,6 +29,8 @@ class KubeSlices : public KubeCluster {
   // What every GPU has to give is at least what claims say of it, and what nodes hold of it. Of the
   // whole cluster; the test fails where it is not so.
   void expect_nothing_overbooked();
+  // Of the nodes alone: two controllers may write more than there is, until they notice.
+  void expect_nodes_hold_no_more_than_they_have();
   // Nobody holds anything in this namespace: no claim, no slice on a node, no CDI file.
   void expect_nothing_left();
 

@@ -155,6 +155,25 @@ TEST_F(KubeSlices, APodThatWaitsIsExplainedWithWhatWouldHaveToChange) {
   EXPECT_NE(queue.out.find("huge"), std::string::npos) << queue.out << queue.err;
 }
 
+TEST_F(KubeSlices, MetricsNameNamespacePodAndContainer) {
+  PodOptions options =
+      gpuload("0.2", {"gpuload", "loop", "--us", "400", "--kernels", "10", "--seconds", "3600"});
+  options.node = "node-1";
+  ASSERT_EQ(create_pod("measured", options).status, 0);
+  wait_for("pod/measured", "condition=Ready");
+  // As Prometheus would read them; through the API server, which reaches every pod.
+  const std::string path = fmt::format("/api/v1/namespaces/divvy-system/pods/{}:9400/proxy/metrics",
+                                       divvy_pod("node", "node-1"));
+  const std::string labels =
+      fmt::format(R"(namespace="{}",pod="measured",container="main")", name_space());
+  std::string metrics;
+  EXPECT_TRUE(eventually([&] {
+    metrics = must({"get", "--raw", path});
+    return metrics.find(labels) != std::string::npos;
+  })) << metrics;
+  EXPECT_NE(metrics.find("DCGM_FI_DEV_GPU_UTIL"), std::string::npos);
+}
+
 TEST_F(KubeSlices, AJobOfPodsRunsToItsEnd) {
   json::object pod = pod_document(
       "unused", gpuload("0.5", {"gpuload", "--quiet", "spin", "--us", "400", "--seconds", "0.5"}));

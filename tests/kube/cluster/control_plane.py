@@ -3,6 +3,9 @@
 SERVICES = "10.96.0.0/16"
 API_SERVICE = "10.96.0.1"
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy")
+# What fake nodes do (started by who wants some): ready at once with a lease, pods likewise.
+STAGES = ("node/fast/node-initialize", "node/heartbeat-with-lease/node-heartbeat-with-lease",
+          "pod/fast/pod-ready", "pod/fast/pod-complete", "pod/fast/pod-delete")
 
 
 def define(machine, authority, network):
@@ -49,6 +52,13 @@ def define(machine, authority, network):
     machine.define("kube-scheduler", [
         machine.programs / "kube-scheduler", f"--kubeconfig={pki}/kube-scheduler.kubeconfig",
         "--leader-elect=false"])
+    stages = machine.folder / "etc" / "kwok-stages.yaml"
+    stages.write_text("\n---\n".join(
+        (machine.programs / "kwok-stages" / f"{name}.yaml").read_text() for name in STAGES))
+    machine.define("kwok", [
+        machine.programs / "kwok", f"--kubeconfig={pki}/admin.kubeconfig",
+        "--config=/etc/kwok-stages.yaml", "--node-lease-duration-seconds=40",
+        "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake"])
     define_proxy(machine, authority, network, "node-1")
 
 
