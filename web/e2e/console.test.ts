@@ -24,7 +24,8 @@ async function idOf(name: string): Promise<string> {
 
 async function submitAs(token: string, job: object): Promise<number> {
   const response = await fetch(`${daemon.address}/v1/jobs`, {
-    method: 'POST', headers: { authorization: `Bearer ${token}` }, body: JSON.stringify(job),
+    method: 'POST', headers: { authorization: `Bearer ${token}` }, // The homes of these users need not be there.
+    body: JSON.stringify({ working_directory: '/', ...job }),
   });
   const answer = (await response.json()) as { items: { id: number }[]; detail?: string };
   if (response.status !== 201) throw new Error(answer.detail ?? String(response.status));
@@ -119,9 +120,9 @@ describe('the fleet', () => {
   it('shows every GPU, live', async () => {
     const { page } = eve;
     await page.getByRole('application', { name: /^4 GPUs/ }).waitFor();
-    const id = await submitAs(ada, { name: 'train', gpu: 0.3, gpu_memory: '40GiB', command: ['gpuload', '--quiet', 'spin', '--us', '400', '--seconds', '600'] });
+    const id = await submitAs(ada, { name: 'train', gpu: 0.3, gpu_memory: '40GiB', devices: ['0'], command: [daemon.program('gpuload'), '--quiet', 'spin', '--us', '400', '--seconds', '600'] });
     await becomes(id, 'running');
-    await page.getByRole('contentinfo').getByText('ada').waitFor();
+    await page.locator('.legend').getByText('ada').waitFor();
     await page.getByRole('application').focus();
     await page.keyboard.press('ArrowRight');
     await page.getByRole('complementary').waitFor();
@@ -202,7 +203,7 @@ describe('jobs', () => {
   });
 
   it('explains a wait, GPU by GPU', async () => {
-    const id = await submitAs(ada, { name: 'gang', gpu: 1, members: 4, expected: '1h', command: ['gpuload', '--quiet', 'spin', '--seconds', '600'] });
+    const id = await submitAs(ada, { name: 'gang', gpu: 1, members: 4, expected: '1h', command: [daemon.program('gpuload'), '--quiet', 'spin', '--seconds', '600'] });
     const { page } = user;
     await page.goto(`${daemon.address}/jobs/${id}`);
     const wait = page.getByRole('region', { name: 'Why it waits' });
@@ -252,9 +253,10 @@ describe('submitting', () => {
     const { page } = eve;
     await page.goto(`${daemon.address}/submit`);
     await page.getByLabel('Command', { exact: false }).first().fill(`sh -c 'sleep 600'`);
-    await page.getByLabel('Name').fill('made-here');
+    await page.getByLabel('Name', { exact: true }).fill('made-here');
     await page.getByLabel('GPU for each member').first().fill('0.2');
-    await page.getByText(`divvy submit --name made-here --gpu 0.2 -- sh -c 'sleep 600'`).waitFor();
+    await page.getByLabel('Working folder').fill('/');
+    await page.getByText(`divvy submit --name made-here --gpu 0.2 --cwd / -- sh -c 'sleep 600'`).waitFor();
     await page.getByText('There is room now.').waitFor();
     await page.getByText('The daemon would take it.').waitFor();
     await accessible(eve);

@@ -43,7 +43,8 @@ export class Daemon {
     const port = /API for the network port=(\d+)/.exec(text())?.[1];
     // The memory of the simulated GPUs is a file, which is its maker's alone.
     for (const file of [join(this.folder, 'gpus'), join(this.folder, 'gpus.alive')]) {
-      if (existsSync(file)) chmodSync(file, 0o666);
+      await until(() => existsSync(file), () => 'the simulated GPUs are not there');
+      chmodSync(file, 0o666);
     }
     if (port === undefined) throw new Error(`there is no API on the network:\n${text()}`);
     this.port = Number(port);
@@ -64,15 +65,20 @@ export class Daemon {
     return done.stdout.trim();
   }
 
+  /** What is submitted over the network has nobody's PATH. */
+  program(name: string): string {
+    return `${build}/bin/${name}`;
+  }
+
   simgpu(...words: string[]): void {
-    const done = spawnSync('simgpu', words, { env: this.environment, encoding: 'utf8' });
+    const done = spawnSync(this.program('simgpu'), words, { env: this.environment, encoding: 'utf8' });
     if (done.status !== 0) throw new Error(`simgpu ${words.join(' ')}: ${done.stderr}`);
   }
 
   /** Adds somebody and makes them a token. Root's daemon runs their jobs as users that every Debian
    * has; any other runs them as itself. */
   token(name: string, role: 'admin' | 'user' = 'user'): string {
-    const uid = process.geteuid?.() === 0 && role === 'user' ? ['--uid', String(this.users.shift() ?? 65534)] : [];
+    const uid = process.geteuid?.() === 0 ? ['--uid', String(this.users.shift() ?? 65534)] : [];
     this.divvy('user', 'add', name, '--role', role, ...uid);
     return this.divvy('token', 'create', '--user', name).split('\n')[0] ?? '';
   }
@@ -90,7 +96,7 @@ export class Daemon {
       // What was cancelled has no exit status of success.
     }
     await this.kill('SIGTERM');
-    spawnSync('simgpu', ['reset'], { env: this.environment });
+    spawnSync(this.program('simgpu'), ['reset'], { env: this.environment });
     rmSync(this.folder, { recursive: true, force: true });
   }
 }

@@ -101,7 +101,7 @@ function Inside() {
   useEffect(() => {
     const place = places.find((one) => isHere(one.to));
     document.title = place ? `${place.name} – Divvy` : 'Divvy';
-  });
+  }, [path.value]);
   return (
     <>
       <a class="skip" href="#content" onClick={(event) => {
