@@ -3,7 +3,7 @@ SHELL := /bin/bash
 
 .DEFAULT_GOAL := help
 .PHONY: help packages build demo test check check-api soak format format-check tidy layering asan tsan fuzz \
-        bench dist install clean kube-up kube-down kube-demo kube-test
+        bench dist install clean kube-up kube-down kube-demo kube-test web
 
 help: ## list these verbs
 	@printf 'Divvy: shares GPUs.\n\n'
@@ -16,7 +16,9 @@ packages: ## install what is missing from packages.txt
 build: packages ## build everything (preset dev)
 	@tools/build dev
 
-demo: packages ## see Divvy manage simulated GPUs (KEEP=1 leaves them for you to play with)
+# The console takes a while to install for what is over in a minute; who stays gets it.
+demo: ## see Divvy manage simulated GPUs (KEEP=1 leaves them, and the console, for you to play with)
+	@tools/install-packages --without Browser $(if $(KEEP),,--without Console)
 	@tools/build demo demo_programs
 	@KEEP=$(KEEP) tools/demo build/demo
 
@@ -69,6 +71,10 @@ dist: packages ## a tarball that runs with nothing installed (dist/)
 install: packages ## install under /usr with the unit for systemd (as root; DESTDIR=FOLDER for packages)
 	@tools/build release programs
 	@tools/install build/release
+
+web: packages ## check and test the console alone: types, lint, units, browser
+	@tools/build dev demo_programs
+	@ctest --preset dev -R '^console\.'
 
 kube-up: packages ## a real Kubernetes here: two nodes with simulated GPUs and Divvy (as root; needs Go)
 	@tools/build dev programs

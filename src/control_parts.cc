@@ -4,6 +4,7 @@
 
 #include "api/handlers.h"
 #include "base/log.h"
+#include "console/console.h"
 #include "store/upkeep.h"
 
 namespace divvy {
@@ -46,10 +47,19 @@ Result<std::unique_ptr<ControlSide>> ControlSide::create(const agent::Agents& ag
       .clock = clock,
       .bell = made->bell_,
       .kept_for = [retention = made->retention_.get()] { return retention->rules().keep; },
-      .configured = [home = made.get()] { return home->configured(); }});
+      .configured = [home = made.get()] { return home->configured(); },
+      .cookies_need_tls = !made->settings_.certificate.empty(),
+      .history = &made->history_,
+      .settings =
+          [home = made.get()] {
+            const std::lock_guard lock(home->mutex_);
+            return home->settings_.shown;
+          }});
   DIVVY_RETURN_IF_ERROR(api::apply_settings(made->api_->parts()));
   DIVVY_RETURN_IF_ERROR(made->serve_network());
   made->retention_->begin();
+  made->sampler_ = std::make_unique<api::UseSampler>(agents, clock, made->history_);
+  made->sampler_->begin();
   return made;
 }
 
@@ -68,6 +78,7 @@ Status ControlSide::change(const ControlSettings& settings) {
   {
     const std::lock_guard lock(mutex_);
     settings_.queue = settings.queue;
+    settings_.shown = settings.shown;
   }
   retention_->set_rules(settings.retention);
   return api::apply_settings(api_->parts());
@@ -110,11 +121,21 @@ Status ControlSide::serve_network() {
     return people_->account_of(request);
   };
   DIVVY_TRY(server, net::HttpServer::create(options, [this](const auto& sent, const auto& caller) {
-              return api_->handle(sent, caller);
+              return handle_network(sent, caller);
             }));
   network_ = std::move(server);
-  log_info("API for the network", {{"port", network_->port()}, {"tls", tls}});
+  log_info("API for the network", {{"port", network_->port()},
+                                   {"tls", tls},
+                                   {"console", settings_.console && !console::assets().empty()}});
   return {};
+}
+
+net::HttpResponse ControlSide::handle_network(const net::HttpRequest& request,
+                                              const net::Caller& caller) const {
+  if (settings_.console && !console::is_for_api(request.path)) return console::serve(request);
+  net::HttpResponse answer = api_->handle(request, caller);
+  console::forbid_rendering(answer);
+  return answer;
 }
 
 }  // namespace divvy

@@ -7,11 +7,13 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "agent/agents.h"
 #include "api/api.h"
 #include "api/event_bell.h"
 #include "api/people.h"
+#include "api/use_history.h"
 #include "base/clock.h"
 #include "base/result.h"
 #include "control/dispatcher.h"
@@ -30,6 +32,8 @@ struct ControlSettings {
   std::filesystem::path certificate;
   std::filesystem::path key;
   std::uint32_t max_rate = 100;
+  bool console = true;                    // served beside the API
+  std::vector<api::SettingLine> shown{};  // all of the configuration, for who asks
 };
 
 class ControlSide {
@@ -64,10 +68,12 @@ class ControlSide {
 
  private:
   [[nodiscard]] Status serve_network();
+  [[nodiscard]] net::HttpResponse handle_network(const net::HttpRequest& request,
+                                                 const net::Caller& caller) const;
   [[nodiscard]] jobs::Settings configured() const;
   ControlSide(Clock& clock, ControlSettings settings);
 
-  mutable std::mutex mutex_;  // of settings_.queue
+  mutable std::mutex mutex_;  // of settings_.queue and settings_.shown
   ControlSettings settings_;
   const Clock& clock_;
   std::unique_ptr<store::Database> database_;
@@ -75,6 +81,8 @@ class ControlSide {
   api::EventBell bell_;
   std::unique_ptr<control::Dispatcher> dispatcher_;
   std::unique_ptr<control::Retention> retention_;
+  api::UseHistory history_;
+  std::unique_ptr<api::UseSampler> sampler_;
   std::unique_ptr<api::Api> api_;
   std::unique_ptr<net::HttpServer> network_;  // last: it calls all of the above
 };

@@ -1,5 +1,7 @@
 #include "daemon_settings.h"
 
+#include "config/schema.h"
+
 namespace divvy {
 
 model::GpuMode default_mode(const config::DaemonConfig& config) {
@@ -71,6 +73,11 @@ ControlSettings control_settings_of(const config::DaemonConfig& config) {
   settings.certificate = config.api.certificate;
   settings.key = config.api.key;
   settings.max_rate = config.api.max_rate;
+  settings.console = config.api.console;
+  for (const config::Setting& row : config::settings()) {
+    settings.shown.push_back(
+        {row.path(), row.write(config), std::string(row.meaning), row.reloadable});
+  }
   return settings;
 }
 

@@ -4,10 +4,12 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "agent/agents.h"
 #include "api/event_bell.h"
 #include "api/people.h"
+#include "api/use_history.h"
 #include "base/clock.h"
 #include "base/result.h"
 #include "control/dispatcher.h"
@@ -17,6 +19,14 @@
 #include "store/database.h"
 
 namespace divvy::api {
+
+// A setting of the configuration, as it is in force.
+struct SettingLine {
+  std::string name;  // "queue.half_life"
+  std::string value;
+  std::string meaning;
+  bool reloads = false;  // without a restart
+};
 
 // What is referred to outlives the API, and may be used from many threads at once.
 struct Parts {
@@ -30,6 +40,11 @@ struct Parts {
   std::function<model::Seconds()> kept_for;
   // The queue's settings as the configuration has them, without what was set later.
   std::function<jobs::Settings()> configured;
+  // The API is reached inside TLS, so the cookies of sessions need not go outside of it.
+  bool cookies_need_tls = false;
+  // What members used of late; null: nobody keeps it.
+  const UseHistory* history = nullptr;
+  std::function<std::vector<SettingLine>()> settings{};
 };
 
 using Answer = Result<net::HttpResponse>;

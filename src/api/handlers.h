@@ -21,6 +21,7 @@ Answer requeue_job(const Call& call, const model::Job& job);
 Answer explain_job(const Call& call, const model::Job& job);
 Answer list_attempts(const Call& call, const model::Job& job);
 Answer list_members(const Call& call, const model::Job& job);
+Answer list_use(const Call& call, const model::Job& job);
 Answer prune_jobs(const Call& call);
 // As it is now, or as it was when it ended.
 [[nodiscard]] Result<model::Job> find_job(const Parts& parts, model::JobId id);
@@ -44,6 +45,10 @@ Answer remove_person(const Call& call, const std::string& name);
 Answer list_tokens(const Call& call);
 Answer add_token(const Call& call);
 Answer revoke_token(const Call& call, const std::string& id);
+
+// --- Sessions of browsers (session.cc) ---
+Answer begin_session(const Call& call);
+Answer end_session(const Call& call);
 
 // --- Queues, what users may have, what was used, the store (queue_handlers.cc) ---
 Answer list_queues(const Call& call);
@@ -74,6 +79,9 @@ Answer list_gpus(const Call& call);
 Answer cordon_gpu(const Call& call, const std::string& gpu);
 Answer drain_gpu(const Call& call, const std::string& gpu);
 Answer uncordon_gpu(const Call& call, const std::string& gpu);
+
+// --- How the daemon is set up (settings_handlers.cc) ---
+Answer list_settings(const Call& call);
 
 // --- This API (openapi.cc) ---
 Answer get_openapi();

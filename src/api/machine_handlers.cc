@@ -106,7 +106,10 @@ Answer get_stats(const Call& call) {
   json::array gpus;
   for (agent::Agent* const agent : call.parts.agents.all()) {
     DIVVY_TRY(machine, view(*agent, agent::View::kNode));
-    for (json::value& gpu : machine.as_object()["gpus"].as_array()) gpus.push_back(std::move(gpu));
+    for (json::value& gpu : machine.as_object()["gpus"].as_array()) {
+      gpu.as_object()["node"] = agent->node();
+      gpus.push_back(std::move(gpu));
+    }
   }
   DIVVY_TRY(tenants, items(call.parts, agent::View::kTenants));
   json::object document = headed("Stats");

@@ -133,6 +133,13 @@ constexpr FieldRow kStreamRequest[] = {
     {"port", "integer(1..65535)?-", ""}};
 constexpr FieldRow kMemberList[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Place]", ""}};
+constexpr FieldRow kUse[] = {
+    {"rank", "integer", ""}, {"gpu", "text", "UUID"},
+    {"unixMilliseconds", "[integer]", "When it was measured, the oldest first"},
+    {"usedShareThousandths", "[integer]", "Then, of the GPU"},
+    {"memoryUsedMebibytes", "[integer]", "Then"}};
+constexpr FieldRow kUseList[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Use]", ""}};
 constexpr FieldRow kPruneRequest[] = {
     {"older_than", "seconds?-", ""}, {"everybody", "boolean?-", "For admins"}};
 constexpr FieldRow kPruneResult[] = {
@@ -158,6 +165,10 @@ constexpr FieldRow kToken[] = {
     {"token", "text-", "When it is made, and never again"}};
 constexpr FieldRow kTokenList[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Token]", ""}};
+
+constexpr FieldRow kSession[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"user", "text", ""},
+    {"key", "text-", "When it begins: the header X-Divvy-Session of its requests"}};
 
 constexpr FieldRow kQueueRequest[] = {
     {"gpu", "share?-", "What is promised to it"}, {"memory", "bytes?-", ""},
@@ -192,6 +203,11 @@ constexpr FieldRow kUsage[] = {
     {"cpuMilliseconds", "integer", "Of members that have ended"}};
 constexpr FieldRow kUsageReport[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Usage]", ""}};
+constexpr FieldRow kSetting[] = {
+    {"name", "text", "As in the file: queue.half_life"}, {"value", "text", "As it is written there"},
+    {"meaning", "text", ""}, {"reloads", "boolean", "Without a restart"}};
+constexpr FieldRow kSettingList[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Setting]", ""}};
 constexpr FieldRow kBackupRequest[] = {{"to", "text", "A file on the machine, by its whole path"}};
 constexpr FieldRow kBackup[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"to", "text", ""}};
@@ -225,7 +241,7 @@ constexpr SchemaRow kSchemas[] = {
     {"PruneRequest", "", kPruneRequest, true},
     {"PruneResult", "", kPruneResult}, {"PersonRequest", "", kPersonRequest, true}, {"Person", "", kPerson},
     {"PersonList", "", kPersonList}, {"TokenRequest", "", kTokenRequest, true}, {"Token", "", kToken},
-    {"TokenList", "", kTokenList}, {"QueueRequest", "", kQueueRequest, true},
+    {"TokenList", "", kTokenList}, {"Session", "", kSession}, {"Setting", "", kSetting}, {"SettingList", "", kSettingList}, {"Use", "", kUse}, {"UseList", "", kUseList}, {"QueueRequest", "", kQueueRequest, true},
     {"QuotaRequest", "", kQuotaRequest, true}, {"Quota", "", kQuota}, {"Queue", "", kQueue},
     {"QueueList", "", kQueueList}, {"UserQuota", "", kUserQuota}, {"QuotaList", "", kQuotaList},
     {"Removed", "", kRemoved}, {"Usage", "", kUsage}, {"UsageReport", "", kUsageReport},

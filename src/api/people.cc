@@ -5,6 +5,7 @@
 #include <boost/json.hpp>
 
 #include "api/answers.h"
+#include "api/session.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "model/name.h"
@@ -19,15 +20,15 @@ using model::Role;
 
 constexpr std::string_view kScheme = "bearer ";
 
-// The token of "Authorization: Bearer ...". Nothing: there is no such header.
-Result<std::optional<std::string_view>> token_in(const net::HttpRequest& request) {
+// The token of "Authorization: Bearer ...", or of a browser's session. Nothing: there is neither.
+Result<std::optional<std::string>> token_in(const net::HttpRequest& request) {
   const std::string_view header = trim(request.header("authorization"));
-  if (header.empty()) return std::nullopt;
+  if (header.empty()) return session_token(request);
   if (to_lower(header.substr(0, kScheme.size())) != kScheme) {
     return err(ErrorCode::kPermissionDenied,
                "only \"Authorization: Bearer TOKEN\" is understood here");
   }
-  return trim(header.substr(kScheme.size()));
+  return std::string(trim(header.substr(kScheme.size())));
 }
 
 }  // namespace

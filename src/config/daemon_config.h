@@ -117,6 +117,7 @@ struct ApiConfig {
   std::filesystem::path certificate;  // PEM; empty: without TLS
   std::filesystem::path key;
   std::uint32_t max_rate = 100;  // Requests a second of one caller
+  bool console = true;           // The web console, at the same address
 };
 
 struct DaemonConfig {

@@ -262,6 +262,8 @@ std::vector<Setting> make_table() {
   table.push_back(row("api", "max_rate", range("a number", 1U, 100'000U), kRestart,
                       "Requests a second of one caller on the network.", FIELD(api.max_rate),
                       within(1U, 100'000U), kWritePlainly));
+  table.push_back(flag("api", "console", kRestart,
+                       "Serve the web console at the same address, under /.", FIELD(api.console)));
 
   table.push_back(flag("cdi", "enabled", kRestart,
                        "Write descriptions of GPUs and slices for container runtimes.",

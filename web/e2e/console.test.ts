@@ -1,0 +1,383 @@
+// The console as people use it: in a real browser, against the real daemon.
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Browser } from 'playwright-core';
+import { openBrowser, shoot, signIn, visit, type Visitor } from './browser';
+import { Daemon, until } from './daemon';
+
+const axeSource = readFileSync(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
+
+const daemon = new Daemon();
+let browser: Browser;
+let ada = '';
+let boss = '';
+let eve: Visitor;
+let user: Visitor;
+
+// Names that would run, if the page took text for markup anywhere.
+const evil = '<img src=x onerror=document.title="owned">';
+
+async function idOf(name: string): Promise<string> {
+  await until(() => daemon.divvy('list', '--all', '--name', name, '-o', 'name') !== '', () => `there is no job ${name}`);
+  return daemon.divvy('list', '--all', '--name', name, '-o', 'name').split('\n')[0] ?? '';
+}
+
+async function submitAs(token: string, job: object): Promise<number> {
+  const response = await fetch(`${daemon.address}/v1/jobs`, {
+    method: 'POST', headers: { authorization: `Bearer ${token}` }, // The homes of these users need not be there.
+    body: JSON.stringify({ working_directory: '/', ...job }),
+  });
+  const answer = (await response.json()) as { items: { id: number }[]; detail?: string };
+  if (response.status !== 201) throw new Error(answer.detail ?? String(response.status));
+  return answer.items[0]?.id ?? 0;
+}
+
+async function becomes(id: number, state: string): Promise<void> {
+  let seen = '';
+  await until(async () => {
+    const response = await fetch(`${daemon.address}/v1/jobs/${id}`, { headers: { authorization: `Bearer ${boss}` } });
+    seen = ((await response.json()) as { state: string }).state;
+    return seen === state;
+  }, () => `job ${id} is ${seen}, and should be ${state}`);
+}
+
+/** Nothing serious in the eyes of axe; the page's policy keeps scripts out, so it is told to wait. */
+async function accessible(visitor: Visitor): Promise<void> {
+  const found = await visitor.page.evaluate(async (source) => {
+    // Playwright evaluates outside of the page's policy.
+    (0, eval)(source);
+    const axe = (globalThis as unknown as { axe: { run: (o: object) => Promise<{ violations: { id: string; impact: string; nodes: { target: string[]; failureSummary: string }[] }[] }> } }).axe;
+    const result = await axe.run({ resultTypes: ['violations'] });
+    return result.violations
+      .filter((one) => one.impact === 'serious' || one.impact === 'critical')
+      .map((one) => `${one.id}: ${one.nodes.map((node) => `${node.target.join(' ')} ${node.failureSummary}`).join('; ')}`);
+  }, axeSource);
+  expect(found).toEqual([]);
+}
+
+beforeAll(async () => {
+  await daemon.start();
+  boss = daemon.token('eve', 'admin');
+  ada = daemon.token('ada');
+  browser = await openBrowser();
+  eve = await visit(browser, daemon.address, { bypassCSP: false });
+  user = await visit(browser, daemon.address);
+}, 120_000);
+
+afterAll(async () => {
+  await browser.close();
+  await daemon.stop();
+}, 120_000);
+
+describe('signing in', () => {
+  it('refuses a wrong token in the words of the daemon, and takes a right one', async () => {
+    const { page } = user;
+    await page.goto(`${daemon.address}/jobs?state=all`);
+    await page.getByLabel('Token').fill('divvy_nonsense');
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByRole('alert').waitFor();
+    user.wrong.length = 0; // The browser itself logs the 401.
+    await page.getByLabel('Token').fill(ada);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByRole('heading', { name: 'Jobs' }).waitFor();
+    expect(page.url()).toBe(`${daemon.address}/jobs?state=all`);
+  });
+
+  it('keeps no secret that one place alone could lose', async () => {
+    const cookies = await user.context.cookies();
+    expect(cookies).toHaveLength(1);
+    const cookie = cookies[0];
+    expect(cookie).toMatchObject({ httpOnly: true, sameSite: 'Strict', path: '/' });
+    const stored = await user.page.evaluate(() => [JSON.stringify(localStorage), document.cookie]);
+    expect(stored[1]).toBe('');
+    expect(stored[0]).not.toContain(ada.slice(0, -32));
+    expect(cookie?.value).toBe(ada.slice(0, -32));
+    // The cookie alone, as a neighbour on another port or a foreign form would send it.
+    const alone = await fetch(`${daemon.address}/v1/whoami`, { headers: { cookie: `divvy-session=${cookie?.value ?? ''}` } });
+    expect(alone.status).toBe(401);
+    const foreign = await fetch(`${daemon.address}/v1/whoami`, {
+      headers: { cookie: `divvy-session=${cookie?.value ?? ''}`, 'x-divvy-session': ada.slice(-32), origin: 'http://evil.example' },
+    });
+    expect(foreign.status).toBe(401);
+  });
+
+  it('takes a token from a link, and leaves nothing of it in the address', async () => {
+    await signIn(eve, daemon.address, boss);
+    expect(eve.page.url()).toBe(`${daemon.address}/`);
+  });
+
+  it('answers nothing to other origins', async () => {
+    const response = await fetch(`${daemon.address}/v1/jobs`, { method: 'OPTIONS', headers: { origin: 'http://evil.example', 'access-control-request-headers': 'x-divvy-session' } });
+    expect(response.headers.get('access-control-allow-origin')).toBeNull();
+    const page = await fetch(`${daemon.address}/`, { headers: { 'accept-encoding': 'gzip' } });
+    expect(page.headers.get('content-security-policy')).toContain("default-src 'none'");
+    const answer = await fetch(`${daemon.address}/v1/openapi.json`);
+    expect(answer.headers.get('x-content-type-options')).toBe('nosniff');
+  });
+});
+
+describe('the fleet', () => {
+  it('shows every GPU, live', async () => {
+    const { page } = eve;
+    await page.getByRole('application', { name: /^4 GPUs/ }).waitFor();
+    const id = await submitAs(ada, { name: 'train', gpu: 0.3, gpu_memory: '40GiB', devices: ['0'], command: [daemon.program('gpuload'), '--quiet', 'spin', '--us', '400', '--seconds', '600'] });
+    await becomes(id, 'running');
+    await page.locator('.legend').getByText('ada').waitFor();
+    await page.getByRole('application').focus();
+    await page.keyboard.press('ArrowRight');
+    await page.getByRole('complementary').waitFor();
+    expect(page.url()).toContain('gpu=GPU-');
+    await page.getByRole('complementary').getByRole('link', { name: /train/ }).waitFor();
+    await shoot(page, 'fleet-wide-light');
+    await accessible(eve);
+  });
+
+  it('says of a GPU that it is lost, without being asked', async () => {
+    daemon.simgpu('fault', '3', 'lost');
+    await eve.page.getByText('In trouble', { exact: true }).first().waitFor();
+    await eve.page.locator('dt:has-text("In trouble")').waitFor();
+    await shoot(eve.page, 'fleet-trouble');
+    daemon.simgpu('fault', '3', 'clear');
+  });
+
+  it('cordons a GPU and takes it back', async () => {
+    const { page } = eve;
+    const panel = page.getByRole('complementary');
+    await panel.getByRole('button', { name: 'Cordon …' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Reason').fill(evil);
+    await dialog.getByRole('button', { name: 'Cordon' }).click();
+    await panel.getByText('onerror').waitFor();
+    await page.getByRole('button', { name: 'Undo' }).click();
+    await panel.getByRole('button', { name: 'Cordon …' }).waitFor();
+  });
+});
+
+describe('jobs', () => {
+  it('lists them by what the address says', async () => {
+    const { page } = eve;
+    await page.goto(`${daemon.address}/jobs`);
+    await page.getByRole('row', { name: /train/ }).waitFor();
+    await page.getByLabel('Search jobs').fill('nothing like this');
+    await page.getByText('No job is like that.').waitFor();
+    expect(page.url()).toContain('search=nothing+like+this');
+    await page.getByLabel('Search jobs').fill('train');
+    await page.getByRole('columnheader', { name: 'Name' }).getByRole('button').click();
+    expect(page.url()).toContain('sort=name');
+    await accessible(eve);
+    await shoot(page, 'jobs-wide-light');
+    await page.getByRole('link', { name: 'train' }).click();
+    await page.getByRole('heading', { name: /train/ }).waitFor();
+  });
+
+  it('shows what a job writes as it writes it: colours, and no markup', async () => {
+    const script = `printf '\\033[1;31mred\\033[0m plain\\n'; echo '${evil}'; i=0; while [ ! -e ${daemon.folder}/go ]; do sleep 0.1; done; echo the last line; sleep 600`;
+    const id = await submitAs(boss, { name: 'talk', gpu: 0.1, command: ['sh', '-c', script] });
+    await becomes(id, 'running');
+    const { page } = eve;
+    await page.goto(`${daemon.address}/jobs/${id}`);
+    const log = page.getByRole('log');
+    await log.getByText('red', { exact: true }).waitFor();
+    expect(await log.getByText('red', { exact: true }).getAttribute('class')).toBe('bold fg-1');
+    await log.getByText(evil).waitFor();
+    expect(await page.locator('img[src="x"]').count()).toBe(0);
+    expect(await page.title()).toBe('talk – Divvy');
+    const { writeFileSync } = await import('node:fs');
+    writeFileSync(`${daemon.folder}/go`, '');
+    await log.getByText('the last line').waitFor();
+  });
+
+  it('stays quick with a hundred thousand lines, and finds one of them', async () => {
+    const id = await submitAs(boss, { name: 'lines', gpu: 0.1, command: ['sh', '-c', 'seq 1 100000 | sed "s/^/line number /"'] });
+    await becomes(id, 'succeeded');
+    const { page } = eve;
+    await page.goto(`${daemon.address}/jobs/${id}`);
+    await page.getByText('100,000 lines').waitFor();
+    const log = page.getByRole('log');
+    await log.getByText('line number 100000', { exact: true }).waitFor();
+    expect(await log.locator('.line').count()).toBeLessThan(200);
+    await page.getByLabel('Search the output').fill('number 5000');
+    await page.getByText('1 of 11').waitFor();
+    await page.getByRole('button', { name: 'Next' }).click();
+    await log.locator('.line.current').getByText('line number 50000', { exact: true }).waitFor();
+  });
+
+  it('explains a wait, GPU by GPU', async () => {
+    const id = await submitAs(ada, { name: 'gang', gpu: 1, members: 4, expected: '1h', command: [daemon.program('gpuload'), '--quiet', 'spin', '--seconds', '600'] });
+    const { page } = user;
+    await page.goto(`${daemon.address}/jobs/${id}`);
+    const wait = page.getByRole('region', { name: 'Why it waits' });
+    await wait.waitFor();
+    await wait.getByText(/short/).first().waitFor();
+    expect(await wait.getByRole('listitem').count()).toBe(4);
+    await accessible(user);
+    await shoot(page, 'job-waits-light');
+  });
+
+  it('suspends, resumes and deletes, and asks first', async () => {
+    const { page } = user;
+    await page.getByRole('button', { name: 'Suspend …' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Suspend' }).click();
+    await page.getByText('gang is suspended').waitFor();
+    await page.getByRole('button', { name: 'Resume' }).first().click();
+    const dialog = page.getByRole('dialog');
+    if (await dialog.isVisible()) await dialog.getByRole('button', { name: 'Resume' }).click();
+    await page.locator('h1 .state', { hasText: 'queued' }).waitFor();
+    await page.getByRole('button', { name: 'Delete …' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
+    await page.locator('h1 .state', { hasText: 'queued' }).waitFor();
+    await page.getByRole('button', { name: 'Delete …' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+    await page.locator('h1 .state', { hasText: 'cancelled' }).waitFor();
+  });
+
+  it('shows a stranger that a job is there, and not what is in it', async () => {
+    const { page } = user;
+    await page.goto(`${daemon.address}/jobs/${await idOf('talk')}`);
+    await page.getByText('are for eve and admins').waitFor();
+    expect(await page.getByRole('log').count()).toBe(0);
+    expect(await page.getByRole('button', { name: 'Delete …' }).count()).toBe(0);
+  });
+
+  it('draws what a job used', async () => {
+    const { page } = user;
+    await page.goto(`${daemon.address}/jobs/${await idOf('train')}`);
+    await page.getByRole('figure', { name: 'GPU time' }).locator('canvas').waitFor();
+    await shoot(page, 'job-runs-light');
+    await accessible(user);
+  });
+});
+
+describe('submitting', () => {
+  it('writes the command and the file, asks the daemon, and submits', async () => {
+    const { page } = eve;
+    await page.goto(`${daemon.address}/submit`);
+    await page.getByLabel('Command', { exact: false }).first().fill(`sh -c 'sleep 600'`);
+    await page.getByLabel('Name', { exact: true }).fill('made-here');
+    await page.getByLabel('GPU for each member').first().fill('0.2');
+    await page.getByLabel('Working folder').fill('/');
+    await page.getByText(`divvy submit --name made-here --gpu 0.2 --cwd / -- sh -c 'sleep 600'`).waitFor();
+    await page.getByText('There is room now.').waitFor();
+    await page.getByText('The daemon would take it.').waitFor();
+    await accessible(eve);
+    await shoot(page, 'submit-light');
+    await page.getByLabel('GPU for each member').first().fill('400');
+    await page.locator('.preview .problem').waitFor();
+    await page.getByLabel('GPU for each member').first().fill('0.2');
+    await page.getByText('The daemon would take it.').waitFor();
+    await page.getByRole('button', { name: 'Submit', exact: true }).click();
+    await page.getByRole('heading', { name: /made-here/ }).waitFor();
+    await page.locator('h1 .state', { hasText: 'running' }).waitFor();
+    // The browser itself logs the refusals of the check.
+    eve.wrong.splice(0, eve.wrong.length, ...eve.wrong.filter((one) => !one.includes('status of 4')));
+  });
+});
+
+describe('queues, usage, operator', () => {
+  it('shows queues, and what is held in them', async () => {
+    await eve.page.goto(`${daemon.address}/queues`);
+    await eve.page.getByRole('row', { name: /default/ }).first().waitFor();
+    await accessible(eve);
+    await shoot(eve.page, 'queues-light');
+  });
+
+  it('adds up what was used, and gives it as a table', async () => {
+    const { page } = eve;
+    await page.goto(`${daemon.address}/usage`);
+    await page.getByRole('row', { name: /ada/ }).first().waitFor();
+    const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Save as CSV' }).click()]);
+    const text = readFileSync(await download.path(), 'utf8');
+    expect(text.split('\n').length).toBeGreaterThan(2);
+    expect(text).toContain('ada');
+    await page.getByText('Held now, and not used').waitFor();
+    await accessible(eve);
+    await shoot(page, 'usage-light');
+  });
+
+  it('lets an operator see health, people, tokens and settings', async () => {
+    const { page } = eve;
+    await page.goto(`${daemon.address}/operator`);
+    await page.getByRole('row', { name: /GPU 3/ }).waitFor();
+    await accessible(eve);
+    await shoot(page, 'operator-light');
+    await page.getByRole('button', { name: 'Health history' }).click();
+    await page.getByRole('row', { name: /GPU 3/ }).first().waitFor();
+    await page.getByRole('button', { name: 'People' }).click();
+    await page.getByRole('row', { name: /ada/ }).waitFor();
+    await page.getByRole('button', { name: 'Settings' }).click();
+    await page.getByRole('row', { name: /api.console/ }).waitFor();
+    await page.getByRole('button', { name: 'Tokens' }).click();
+    await page.getByRole('button', { name: 'Make a token …' }).click();
+    await page.getByRole('dialog').getByLabel('Label').fill('from the console');
+    await page.getByRole('dialog').getByRole('button', { name: 'Make it' }).click();
+    const made = await page.getByLabel('Token', { exact: true }).textContent();
+    const answer = await fetch(`${daemon.address}/v1/whoami`, { headers: { authorization: `Bearer ${made ?? ''}` } });
+    expect(((await answer.json()) as { name: string }).name).toBe('eve');
+    await accessible(eve);
+  });
+
+  it('keeps a user from what is for operators', async () => {
+    await user.page.goto(`${daemon.address}/operator`);
+    await user.page.getByRole('row', { name: /GPU 3/ }).waitFor();
+    expect(await user.page.getByRole('button', { name: 'Drain …' }).count()).toBe(0);
+    expect(await user.page.getByRole('button', { name: 'Settings' }).count()).toBe(0);
+  });
+});
+
+describe('anywhere', () => {
+  it('is found by its name on Ctrl-K', async () => {
+    const { page } = eve;
+    await page.keyboard.press('Control+k');
+    await page.getByRole('combobox').fill('train');
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: /train/ }).waitFor();
+  });
+
+  it('says that it is stale when the daemon is gone, and catches up by itself', async () => {
+    const { page } = eve;
+    await page.goto(`${daemon.address}/jobs`);
+    await page.getByRole('row', { name: /train/ }).waitFor();
+    await daemon.kill();
+    await page.getByText('The daemon does not answer').waitFor();
+    await shoot(page, 'stale-light');
+    await daemon.start();
+    await page.getByText('The daemon does not answer').waitFor({ state: 'detached' });
+    const id = await submitAs(boss, { name: 'after-restart', gpu: 0.1, command: ['sleep', '600'] });
+    await page.getByRole('row', { name: /after-restart/ }).waitFor();
+    expect(id).toBeGreaterThan(0);
+    // What could not be reached is what this test is about.
+    eve.wrong.splice(0, eve.wrong.length, ...eve.wrong.filter((one) => !/ERR_|Failed to load/.test(one)));
+    user.wrong.splice(0, user.wrong.length, ...user.wrong.filter((one) => !/ERR_|Failed to load/.test(one)));
+  });
+
+  it('is as usable on a phone and in the dark', async () => {
+    const state = await eve.context.storageState();
+    const phone = await visit(browser, daemon.address, { viewport: { width: 380, height: 760 }, colorScheme: 'dark', storageState: state });
+    const pages: [string, string][] = [['/', 'fleet'], ['/jobs', 'jobs'], [`/jobs/${await idOf('train')}`, 'job'], ['/submit', 'submit'], ['/queues', 'queues'], ['/usage', 'usage'], ['/operator', 'operator']];
+    for (const [path, name] of pages) {
+      await phone.page.goto(daemon.address + path);
+      await phone.page.locator('main h1').waitFor();
+      await phone.page.waitForLoadState('load');
+      const wide = await phone.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      expect(wide, `${path} is wider than the screen`).toBeLessThanOrEqual(0);
+      await accessible(phone);
+      await shoot(phone.page, `${name}-phone-dark`);
+    }
+    expect(phone.wrong).toEqual([]);
+    await phone.context.close();
+  });
+
+  it('never asked anybody else, and never complained', () => {
+    expect(eve.wrong).toEqual([]);
+    expect(user.wrong).toEqual([]);
+  });
+
+  it('forgets who was there', async () => {
+    const { page } = user;
+    await page.goto(`${daemon.address}/`);
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByLabel('Token').waitFor();
+    expect(await user.context.cookies()).toEqual([]);
+    expect(await page.evaluate(() => localStorage.length)).toBe(0);
+  });
+});
