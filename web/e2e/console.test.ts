@@ -284,11 +284,11 @@ describe('queues, usage, operator', () => {
   it('adds up what was used, and gives it as a table', async () => {
     const { page } = eve;
     await page.goto(`${daemon.address}/usage`);
-    await page.getByRole('row', { name: /ada/ }).first().waitFor();
+    await page.getByRole('row', { name: /eve/ }).first().waitFor();
     const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Save as CSV' }).click()]);
     const text = readFileSync(await download.path(), 'utf8');
     expect(text.split('\n').length).toBeGreaterThan(2);
-    expect(text).toContain('ada');
+    expect(text).toContain('eve');
     await page.getByText('Held now, and not used').waitFor();
     await accessible(eve);
     await shoot(page, 'usage-light');

@@ -125,9 +125,7 @@ function Inside() {
             Find … <kbd>Ctrl K</kbd>
           </button>
           <div class="who">
-            <span title={isAdmin.value ? 'May do everything here' : ''}>
-              {who?.name ?? ''}{isAdmin.value && <small> admin</small>}
-            </span>
+            <span title={isAdmin.value ? `${who?.name ?? ''}, an admin` : (who?.name ?? '')}>{who?.name ?? ''}</span>
             <button type="button" class="small" onClick={nextTheme}
               aria-label={`Colours: ${theme.value}. Change`}>{{ system: '◐', light: '☀', dark: '☾' }[theme.value]}</button>
             <button type="button" class="small" onClick={() => void signOut()}>Sign out</button>

@@ -52,7 +52,7 @@ export function JobTable(props: { jobs: readonly Job[]; sort: Sort; onSort: (col
   const from = Math.min(range.from, props.jobs.length);
   const to = Math.min(range.to, props.jobs.length);
   return (
-    <div class="table card flush" ref={frame}>
+    <div class="table card flush" ref={frame} tabIndex={0} role="group" aria-label="Jobs">
       <table aria-rowcount={props.jobs.length + 1}>
         <thead>
           <tr>

@@ -137,7 +137,7 @@ function Members(props: { job: Job }) {
   return (
     <section class="card" aria-label="Members">
       <h2>Members</h2>
-      <div class="table">
+      <div class="table" tabIndex={0} role="group" aria-label="Table">
         <table>
           <thead><tr><th scope="col" class="number">Rank</th><th scope="col">Node</th><th scope="col">GPUs</th><th scope="col">Share</th><th scope="col">Memory</th><th scope="col">Ended</th></tr></thead>
           <tbody>

@@ -35,7 +35,7 @@ export function OperatorPage() {
 
 function Table(props: { head: string[]; children: ComponentChildren }) {
   return (
-    <section class="card"><div class="table"><table>
+    <section class="card"><div class="table" tabIndex={0} role="group" aria-label="Table"><table>
       <thead><tr>{props.head.map((name) => <th key={name} scope="col">{name}</th>)}</tr></thead>
       <tbody>{props.children}</tbody>
     </table></div></section>

@@ -31,7 +31,7 @@ export function QueuesPage() {
       {users && users.length > 0 && (
         <section class="card">
           <h2>Users</h2>
-          <div class="table">
+          <div class="table" tabIndex={0} role="group" aria-label="Table">
             <table>
               <thead><tr><th scope="col">User</th><th scope="col" class="number">Holds</th><th scope="col" class="number">May have</th><th scope="col" class="number">Memory</th><th scope="col" class="number">Jobs</th></tr></thead>
               <tbody>
@@ -59,7 +59,7 @@ function QueueTable(props: { queues: readonly Queue[]; gpus: number }) {
   return (
     <section class="card">
       <h2>What is promised, and what is held</h2>
-      <div class="table">
+      <div class="table" tabIndex={0} role="group" aria-label="Table">
         <table>
           <thead>
             <tr>
@@ -101,7 +101,7 @@ function QueueTable(props: { queues: readonly Queue[]; gpus: number }) {
 
 function Line(props: { jobs: readonly Job[] }) {
   return (
-    <div class="table">
+    <div class="table" tabIndex={0} role="group" aria-label="Table">
       <table>
         <thead><tr><th scope="col">Job</th><th scope="col">Owner</th><th scope="col">Queue</th><th scope="col">Asks for</th><th scope="col" class="number">Priority</th><th scope="col">Waits since</th><th scope="col">Why</th></tr></thead>
         <tbody>

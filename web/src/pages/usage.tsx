@@ -111,7 +111,7 @@ function UsageTable(props: { rows: readonly Usage[]; by: string; price: number |
   const most = rows[0]?.heldShareThousandthSeconds ?? 1;
   return (
     <section class="card">
-      <div class="table">
+      <div class="table" tabIndex={0} role="group" aria-label="Table">
         <table>
           <thead><tr><th scope="col">{props.by === 'user' ? 'User' : props.by === 'queue' ? 'Queue' : 'Job'}</th><th scope="col">Held</th><th scope="col" class="number">GPU hours</th><th scope="col" class="number">Used</th><th scope="col" class="number">CPU hours</th><th scope="col" class="number">Jobs</th>{props.price !== undefined && <th scope="col" class="number">Cost</th>}</tr></thead>
           <tbody>
@@ -150,7 +150,7 @@ function IdleView(props: { price: number | undefined }) {
       {idle.length === 0 ? <p class="quiet">Whoever holds a slice uses it.</p> : (
         <>
           <p>{share(Math.round(held * 1000))} GPU{props.price === undefined ? '' : `, which is ${(held * props.price).toFixed(2)} an hour`}.</p>
-          <div class="table">
+          <div class="table" tabIndex={0} role="group" aria-label="Table">
             <table>
               <thead><tr><th scope="col">Held by</th><th scope="col">Owner</th><th scope="col">GPU</th><th scope="col" class="number">Share</th>{props.price !== undefined && <th scope="col" class="number">An hour</th>}</tr></thead>
               <tbody>
