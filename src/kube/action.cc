@@ -77,9 +77,8 @@ Result<boost::json::object> carry_out(ApiServer& server, const Action& action) {
     case ActionKind::kPlacePod:
     case ActionKind::kRemoveGate:
     case ActionKind::kSetCondition:
-      return server.patch(action.path, PatchType::kJson, action.body);
     case ActionKind::kWriteQueue:
-      return server.patch(action.path, PatchType::kMerge, action.body);
+      return server.patch(action.path, PatchType::kJson, action.body);
   }
   return err(ErrorCode::kInternal, "an action of no kind");
 }

@@ -11,6 +11,8 @@ namespace {
 
 namespace json = boost::json;
 
+constexpr int kGangRounds = 4;
+
 // Whether what is known is at least as new. Another uid is another object of the same name.
 bool is_known(const ObjectFacts& known, const ObjectFacts& told) {
   return known.version > told.version || (known.version == told.version && known.uid == told.uid);
@@ -170,7 +172,7 @@ Status ClusterQueue::see_gpu_node(const json::object& object) {
     if (is_known(known.facts.object, facts.object)) return {};
     if (known.facts.heartbeat != facts.heartbeat) known.is_new = true;
     if (known.facts.held != facts.held || !lingering_.empty()) holdings_changed_ = true;
-    const bool let_go = !leaving_.empty() && known.facts.held != facts.held;
+    const bool let_go = !leaving_.empty() && (known.facts.held != facts.held || known.is_new);
     if (known.facts.state != facts.state) fleet_changed_ = true;
     const bool failures_changed = lost_gpus(known.facts) != lost_gpus(facts);
     known.facts = std::move(facts);
@@ -295,9 +297,13 @@ std::vector<Action> ClusterQueue::decide(WallTime now) {
     DIVVY_CHECK(restored.has_value(), "{}", restored.error().message);
     pass_due_ = true;
   }
-  settle_gangs(now);
-  for (const std::string& uid : std::exchange(to_submit_, {})) {
-    if (Work* const work = find(uid)) submit(*work, now);
+  // What is found out of a gang may lead to more; whatever is left comes with the next round.
+  for (int i = 0; i < kGangRounds; ++i) {
+    settle_gangs(now);
+    for (const std::string& uid : std::exchange(to_submit_, {})) {
+      if (Work* const work = find(uid)) submit(*work, now);
+    }
+    if (dirty_gangs_.empty()) break;
   }
   for (Work* const work : changed) {
     if (!work->gone || work->stage != Stage::kIdle || work->claim_busy) continue;

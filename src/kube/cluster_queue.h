@@ -137,6 +137,9 @@ class ClusterQueue {
     WallTime pod_again_at;
     bool evicted = false;
     std::string leaves = {};  // why it has to go; empty: it has not
+    bool lingers = false;     // it has gone, and its node has not let go yet
+    bool seen_held = false;   // by its node, since then
+    std::optional<std::string> heartbeat_then = {};  // of its node, likewise
     WallTime spared_until;    // it does not make way for anybody; nothing: it may
     std::string not_written = {};  // by slots: why the last place was not written
     bool told_stuck = false;       // by slots: that kube-scheduler does not take it where it is
@@ -239,14 +242,14 @@ class ClusterQueue {
   };
   [[nodiscard]] std::string name_of(model::JobId job);
   void stop(const jobs::Stop& stop, WallTime now);
-  void leave(Work& work, WallTime now);
+  void leave(Work& work, const std::string& why, WallTime now);
   void evict(Work& work, const std::string& why, WallTime now);
   void eviction_done(Work& work, const InFlight& flight, const Result<boost::json::object>& result,
                      WallTime now);
   void spare(model::JobId job, const std::string& why, WallTime now);
   void adopt_again(WallTime now);
   [[nodiscard]] bool may_make_way(const Work& work) const;
-  [[nodiscard]] bool is_leaving(const Work& work) const;
+  [[nodiscard]] bool has_let_go(Work& work) const;
 
   // cluster_queue_queues.cc: queues that are objects
   [[nodiscard]] Status see_queue(const boost::json::object& object);

@@ -157,8 +157,12 @@ void ClusterQueue::settle_gangs(WallTime now) {
 
 void ClusterQueue::settle_gang(const std::string& key, Gang& gang, WallTime now) {
   Standing standing = look_at(gang);
-  gang.runs = !standing.running.empty();
+  const bool ran = std::exchange(gang.runs, !standing.running.empty());
   if (gang.runs) {
+    // What is to become of those who do not run is another question now.
+    for (const Work* const work : standing.placed) {
+      if (!ran) touch(work->uid());
+    }
     gang.failing = false;
     gang.attempt = 0;
     gang.refusals = 0;

@@ -84,12 +84,16 @@ class Day {
         if (owner != nullptr) make_all(*owner);
         break;
       case 6:
-        if (owner != nullptr) disturb(*owner), cluster.finish_pod(owner->pod(draw(owner->size)));
+        if (owner != nullptr) {
+          disturb(*owner);
+          cluster.finish_pod(owner->pod(static_cast<std::uint32_t>(draw(owner->size))));
+        }
         break;
       case 7:
         if (owner != nullptr) {
           disturb(*owner);
-          cluster.delete_pod(owner->pod(draw(owner->size)), draw(3) == 0);
+          cluster.delete_pod(owner->pod(static_cast<std::uint32_t>(draw(owner->size))),
+                             draw(3) == 0);
         }
         break;
       case 8:

@@ -22,6 +22,7 @@ class ClusterQueueGangs : public ClusterQueueTest {
   void settle_all(int rounds = 4) {
     for (int i = 0; i < rounds; ++i) {
       controller_.work();
+      cluster_.clock().advance(1s);
       cluster_.settle();
     }
     controller_.work();
@@ -36,15 +37,6 @@ class ClusterQueueGangs : public ClusterQueueTest {
     json::object labels;
     for (const auto& [name, value] : all) labels[name] = value;
     return {{"labels", std::move(labels)}};
-  }
-  static json::object owned_by(const char* version, const char* kind, const char* name,
-                               json::object metadata = {}) {
-    metadata["ownerReferences"] = json::array{json::object{{"apiVersion", version},
-                                                           {"kind", kind},
-                                                           {"name", name},
-                                                           {"uid", "7"},
-                                                           {"controller", true}}};
-    return metadata;
   }
 };
 
@@ -202,9 +194,9 @@ TEST_F(ClusterQueueGangs, WhoHasSucceededIsNotWaitedFor) {
 }
 
 TEST_F(ClusterQueueGangs, AMemberThatIsDeletedWhileItWaitsKeepsTheOthersWaiting) {
+  run("other", "1");
   create_member("llm-0");
   create_member("llm-1");
-  run("other", "1");
   settle_all();
   cluster_.delete_pod("llm-1");
   cluster_.finish_pod("other");
@@ -274,7 +266,7 @@ TEST_F(ClusterQueueGangs, OfAPodGroupCountsPodsThatAskForNothing) {
   json::object launcher = in_group;
   launcher["name"] = "launcher";
   cluster_.create("/api/v1/namespaces/team-a/pods",
-                  {{"metadata", launcher}, {"spec", json::object{}}});
+                  {{"metadata", launcher}, {"spec", json::object{{"nodeName", "elsewhere"}}}});
   settle_all();
   EXPECT_EQ(cluster_.phase("llm-0"), "Running");
   EXPECT_EQ(cluster_.phase("llm-1"), "Running");
@@ -303,7 +295,7 @@ constexpr const char* kPyTorchJob = R"({"pytorchReplicaSpecs": {
 
 TEST_F(ClusterQueueGangs, OfAPyTorchJobWaitsForMasterAndWorkers) {
   create_object("kubeflow.org/v1", "pytorchjobs", "llm", kPyTorchJob);
-  const auto member = [](const char* role) {
+  const auto member = [this](const char* role) {
     return owned_by("kubeflow.org/v1", "PyTorchJob", "llm",
                     labels({{"training.kubeflow.org/replica-type", role},
                             {"training.kubeflow.org/replica-index", "0"}}));
@@ -436,6 +428,7 @@ TEST_F(ClusterQueueGangs, IsOneJobAfterARestart) {
   cluster_.delete_pod("llm-0");
   cluster_.delete_pod("llm-1");
   for (int i = 0; i < 4; ++i) {
+    cluster_.clock().advance(1s);
     cluster_.settle();
     fresh.work();
   }

@@ -358,7 +358,7 @@ void ClusterQueue::settle_holdings(WallTime now) {
     wanted.emplace(fmt::format("{}@{}", claim.object.uid, holding.node), std::move(holding));
   }
   for (const auto& [uid, work] : works_) {
-    if (work.stage == Stage::kPlaced && is_leaving(work)) {
+    if (work.lingers) {
       allocated.emplace(work.claim_uid, work.place->node);
     }
     const auto given = work.pod.by_slots ? given_to(work) : std::nullopt;

@@ -82,11 +82,11 @@ void ClusterQueue::stop(const jobs::Stop& stop, WallTime now) {
     if (leaving.for_others && works.size() > 1) leaving.to_ask.insert(work->uid());
   }
   leaving_[stop.job] = std::move(leaving);
-  for (Work* const work : works) leave(*work, now);
+  for (Work* const work : works) leave(*work, why, now);
 }
 
 // The next step of a pod that has to go.
-void ClusterQueue::leave(Work& work, WallTime now) {
+void ClusterQueue::leave(Work& work, const std::string& why, WallTime now) {
   if (work.pod_busy || !work.lives()) return;
   if (now < work.pod_again_at) {
     wake(work, work.pod_again_at);
@@ -95,7 +95,7 @@ void ClusterQueue::leave(Work& work, WallTime now) {
   const auto leaving = leaving_.find(work.job);
   const bool asked = leaving == leaving_.end() || leaving->second.to_ask.empty();
   if (asked) {
-    evict(work, work.leaves, now);
+    evict(work, why, now);
     return;
   }
   if (!leaving->second.to_ask.contains(work.uid())) return;
@@ -179,6 +179,7 @@ void ClusterQueue::adopt_again(WallTime now) {
       if (work == nullptr || work->job != id) continue;
       work->job = {};
       work->ranks = {};
+      if (work->stage != Stage::kPlaced) continue;
       if (Gang* const gang = gang_of(*work); gang != nullptr && gang->job == id) gang->job = {};
       if (!work->gang.empty()) dirty_gangs_.insert(work->gang);
       adopt(*work, now);
@@ -193,14 +194,23 @@ bool ClusterQueue::may_make_way(const Work& work) const {
          (work.pod.is_owned || work.pod.says_preemptible);
 }
 
-// It goes for somebody else, whose place its slices are as soon as its node has let go of them.
-bool ClusterQueue::is_leaving(const Work& work) const {
-  if (!leaving_.contains(work.job)) return false;
+// Of one that was told to go, and whose pod has nothing any more: whether its node has let go, too.
+// Until then its job holds the place, so that it is kept for whom it was made.
+bool ClusterQueue::has_let_go(Work& work) const {
   const auto node = gpu_nodes_.find(work.place->node);
-  return node != gpu_nodes_.end() &&
-         std::ranges::any_of(node->second.facts.held, [&work](const HeldClaim& held) {
-           return held.claim_uid == work.claim_uid;
-         });
+  if (node == gpu_nodes_.end()) return true;
+  const GpuNodeFacts& facts = node->second.facts;
+  const bool holds = std::ranges::any_of(
+      facts.held, [&work](const HeldClaim& held) { return held.claim_uid == work.claim_uid; });
+  if (holds) {
+    work.seen_held = true;
+    return false;
+  }
+  // It may not have said yet that it holds it: then it has to be heard of once.
+  const bool silent = (work.gone && !work.pod.ended) || work.pod.by_slots;
+  if (!silent || !work.bound() || work.seen_held) return true;
+  if (!work.heartbeat_then) work.heartbeat_then = facts.heartbeat;
+  return *work.heartbeat_then != facts.heartbeat;
 }
 
 }  // namespace divvy::kube

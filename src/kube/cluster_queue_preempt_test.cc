@@ -14,14 +14,6 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-json::object owned(const char* name = "owner") {
-  return {{"ownerReferences", json::array{json::object{{"apiVersion", "apps/v1"},
-                                                       {"kind", "ReplicaSet"},
-                                                       {"name", name},
-                                                       {"uid", "7"},
-                                                       {"controller", true}}}}};
-}
-
 class ClusterQueuePreemption : public ClusterQueueTest {
  protected:
   void create(const std::string& name, std::int32_t priority, const std::string& gpu = "1",
@@ -29,19 +21,20 @@ class ClusterQueuePreemption : public ClusterQueueTest {
     cluster_.create_pod({.name = name,
                          .gpu = gpu,
                          .space = space,
-                         .metadata = owned(),
+                         .metadata = owned_by("apps/v1", "ReplicaSet", "web"),
                          .priority = priority});
   }
   void create_member(const std::string& name, std::uint32_t size, std::int32_t priority = 0) {
     cluster_.create_pod({.name = name,
                          .gpu = "1",
-                         .metadata = owned(),
+                         .metadata = owned_by("apps/v1", "ReplicaSet", "web"),
                          .gang = PodGang{"llm", size, 0},
                          .priority = priority});
   }
   void settle_all(int rounds = 4) {
     for (int i = 0; i < rounds; ++i) {
       controller_.work();
+      cluster_.clock().advance(1s);
       cluster_.settle();
     }
     wait(2s);

@@ -103,7 +103,9 @@ void ClusterQueue::settle(Work& work, WallTime now) {
     return;
   }
   const ClaimFacts* const claim = claim_of(work);
-  if (work.stage == Stage::kPlaced && is_leaving(work)) {
+  work.lingers =
+      work.stage == Stage::kPlaced && leaving_.contains(work.job) && !has_let_go(work);
+  if (work.lingers) {
     holdings_changed_ = true;
     return;
   }
@@ -180,8 +182,8 @@ void ClusterQueue::found_allocation(Work& work, const Given& given, WallTime now
   }
   // One that stands in the pod cannot be taken back, whether the pod runs yet or not.
   if (given.reserved || work.bound() || given.claim == nullptr) {
-    if (failed && work.leaves.empty()) work.leaves = *failed;
-    if (!work.leaves.empty()) leave(work, now);
+    const std::string why = work.leaves.empty() ? failed.value_or("") : work.leaves;
+    if (!why.empty()) leave(work, why, now);
     if (!failed && !work.bound() && given.claim == nullptr) watch_pinned(work, now);
     return;
   }
@@ -225,7 +227,8 @@ void ClusterQueue::lost_allocation(Work& work, WallTime now) {
       work.not_before = now + std::min<Duration>(60s, 1s * (1U << std::min(work.refusals, 6U)));
     }
     ++work.refusals;
-  } else if (work.bound() && ((work.gone && !work.pod.ended) || work.pod.by_slots)) {
+  } else if (!leaving_.contains(work.job) && work.bound() &&
+             ((work.gone && !work.pod.ended) || work.pod.by_slots)) {
     // By slots a node lets go after the end of a pod has been told, and not before.
     const auto gpu_node = gpu_nodes_.find(node);
     if (gpu_node != gpu_nodes_.end()) {
