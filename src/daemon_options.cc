@@ -215,6 +215,19 @@ void describe_kubernetes(CLI::App& app, Typed& typed) {
                  "Dialects whose pods belong to somebody else (hami,kai)")
       ->type_name("NAMES")
       ->group(group);
+  app.add_option("--zone-label", typed.kube.zone_label,
+                 "The label of nodes that says in which zone they are")
+      ->type_name("LABEL")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--rack-label", typed.kube.rack_label,
+                 "The label of nodes that says in which rack they are")
+      ->type_name("LABEL")
+      ->capture_default_str()
+      ->group(group);
+  app.add_flag("--no-preemption", typed.kube.no_preemption,
+               "No pod makes way for another")
+      ->group(group);
   app.add_flag("--keep-on-failed-gpus", typed.kube.keep_on_failed_gpus,
                "Leave pods where they are when their GPU fails, instead of evicting them")
       ->group(group);

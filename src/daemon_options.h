@@ -39,6 +39,9 @@ struct KubeOptions {
   std::uint32_t replicas_per_gpu = 0;
   std::string left_alone = {};  // dialects that belong to somebody else
   bool keep_on_failed_gpus = false;
+  bool no_preemption = false;
+  std::string zone_label = "topology.kubernetes.io/zone";
+  std::string rack_label = "topology.kubernetes.io/rack";
 };
 
 struct DaemonOptions {

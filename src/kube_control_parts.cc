@@ -52,6 +52,17 @@ Result<kube::DialectPolicy> dialects_of(const KubeOptions& options) {
   return policy;
 }
 
+// Helm does not upgrade CRDs: those of an older version have no queues.
+Result<bool> has_queues(kube::ApiServer& api) {
+  DIVVY_TRY(group, api.get("/apis/divvy.dev/v1"));
+  for (const json::value& one : kube::array_at(group, {"resources"})) {
+    if (one.is_object() && kube::text_at(one.get_object(), {"name"}) == "queues") return true;
+  }
+  log_warning("there are no queues as objects: the CRD queues.divvy.dev is missing",
+              {{"remedy", "kubectl apply -f deploy/helm/divvy/crds"}});
+  return false;
+}
+
 jobs::Settings queue_settings_of(const config::DaemonConfig& config) {
   return control_settings_of(config).queue;
 }
@@ -82,6 +93,10 @@ Result<std::unique_ptr<ClusterSide>> ClusterSide::create(const KubeOptions& opti
 
   kube::Controller::Options controller;
   controller.queue.settings = queue_settings_of(config);
+  controller.queue.settings.preemption &= !options.no_preemption;
+  made->no_preemption_ = options.no_preemption;
+  controller.queue.dialects = made->policy_->dialects;
+  controller.queue.topology = {options.zone_label, options.rack_label};
   controller.queue.seed = random_number();
   controller.queue.evict_from_failed_gpus = !options.keep_on_failed_gpus;
   controller.lease = {.space = options.space, .name = "divvy-controller", .identity = identity()};
@@ -94,6 +109,8 @@ Result<std::unique_ptr<ClusterSide>> ClusterSide::create(const KubeOptions& opti
     controller.claims = claims.has_value();
     log_info("pods get their slices by slots", {{"claims", controller.claims}});
   }
+  DIVVY_TRY(queues, has_queues(*made->reading_));
+  controller.queues = queues;
   DIVVY_TRY(running, kube::Controller::create(*made->reading_, *made->writing_, clock,
                                               std::move(controller)));
   made->controller_ = std::move(running);
@@ -202,7 +219,9 @@ net::HttpResponse ClusterSide::metrics(const net::HttpRequest& request) const {
 }
 
 Status ClusterSide::change(const config::DaemonConfig& config) {
-  return controller_->set_settings(queue_settings_of(config));
+  jobs::Settings settings = queue_settings_of(config);
+  settings.preemption &= !no_preemption_;
+  return controller_->set_settings(std::move(settings));
 }
 
 void ClusterSide::renew_certificate() const {

@@ -44,6 +44,7 @@ class ClusterSide {
   std::unique_ptr<kube::HttpApi> reading_;
   std::unique_ptr<kube::HttpApi> writing_;
   std::shared_ptr<kube::AdmissionPolicy> policy_;
+  bool no_preemption_ = false;   // whatever the settings say
   boost::json::object account_;  // of the pod, with which its lease goes; empty: it is no pod
   std::unique_ptr<kube::Controller> controller_;
   std::unique_ptr<kube::ControllerRoutes> routes_;

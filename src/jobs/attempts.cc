@@ -106,6 +106,11 @@ void Attempts::member_ended(Entry& entry, std::uint32_t rank, model::MemberEnd e
   end_if_over(entry, now);
 }
 
+void Attempts::dissolve(Entry& entry, WallTime now) {
+  let_go(entry);
+  book_.finish(entry, JobState::kSucceeded, now, "it is a part of another job");
+}
+
 void Attempts::start_refused(Entry& entry, const std::string& why, WallTime now) {
   if (entry.job.state == JobState::kStopping) return stopped(entry, now);
   let_go(entry);

@@ -33,6 +33,8 @@ class Attempts {
 
   void member_started(Entry& entry, std::uint32_t rank, WallTime now);
   void member_ended(Entry& entry, std::uint32_t rank, model::MemberEnd end, WallTime now);
+  // One that runs is no job of its own any more: it lets go, and has ended.
+  void dissolve(Entry& entry, WallTime now);
   void start_refused(Entry& entry, const std::string& why, WallTime now);
   void start_failed(Entry& entry, const std::string& why, WallTime now);
 

@@ -49,6 +49,7 @@ void Holdings::remove(const Entry& entry) {
 void Holdings::take_places(Holding& holding) {
   const model::Job& job = holding.job();
   for (const model::JobMember& member : job.members) {
+    if (member.slices.empty() && member.end) continue;
     const auto spot = fleet_.spot_of(member, job.spec);
     if (!spot) continue;
     // Who may be evicted depends on for whom; that is said when it is asked (room.cc).
@@ -98,11 +99,32 @@ bool Holdings::move(model::Job& job, const model::JobMember& to) {
   }
   take_places(holding);
   if (!free) return false;
+  charge_anew(holding);
+  return true;
+}
+
+void Holdings::charge_anew(Holding& holding) {
   const Entry& entry = *holding.entry;
   tree_.give_back(entry.queue, entry.user, holding.held);
-  holding.held = held_by(job.members);
+  holding.held = held_by(holding.job().members);
   tree_.take(entry.queue, entry.user, holding.held);
-  return true;
+}
+
+void Holdings::drop_member(model::Job& job, std::uint32_t rank) {
+  Holding& holding = jobs_.at(job.id);
+  leave_places(holding);
+  job.members[rank].slices.clear();
+  take_places(holding);
+  charge_anew(holding);
+}
+
+void Holdings::add_member(model::Job& job, model::JobMember member) {
+  Holding& holding = jobs_.at(job.id);
+  leave_places(holding);
+  holding.started.insert(member.rank);
+  job.members[member.rank] = std::move(member);
+  take_places(holding);
+  charge_anew(holding);
 }
 
 std::size_t Holdings::member_started(model::JobId job, std::uint32_t rank) {

@@ -46,6 +46,11 @@ class Holdings {
   // A member has other slices now. False, with nothing changed: they are not free.
   [[nodiscard]] bool move(model::Job& job, const model::JobMember& to);
 
+  // A member holds nothing any more.
+  void drop_member(model::Job& job, std::uint32_t rank);
+  // One that runs, at a rank that nobody has, or the next one.
+  void add_member(model::Job& job, model::JobMember member);
+
   // How many have started.
   std::size_t member_started(model::JobId job, std::uint32_t rank);
   void set_stop_by(model::JobId job, WallTime time) { jobs_.at(job).stop_by = time; }
@@ -67,6 +72,7 @@ class Holdings {
  private:
   void take_places(Holding& holding);
   void leave_places(Holding& holding);
+  void charge_anew(Holding& holding);
 
   FleetView& fleet_;
   QueueTree& tree_;

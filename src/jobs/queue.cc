@@ -356,6 +356,40 @@ void Queue::start_failed(model::JobId job, std::uint32_t attempt, const std::str
   if (Entry* const found = book_.active(job, attempt)) attempts_.start_failed(*found, why, now);
 }
 
+void Queue::member_left(model::JobId job, std::uint32_t attempt, std::uint32_t rank,
+                        WallTime now) {
+  Entry* const found = book_.active(job, attempt);
+  if (found == nullptr || rank >= found->job.members.size()) return;
+  holdings_.drop_member(found->job, rank);
+  attempts_.member_ended(*found, rank, {.at = now, .reason = "it let go"}, now);
+}
+
+std::vector<std::uint32_t> Queue::join(model::JobId job, model::JobId other, WallTime now) {
+  Entry* const into = book_.find(job);
+  Entry* const from = book_.find(other);
+  const auto runs = [](const Entry* entry) {
+    return entry != nullptr && entry->job.state == JobState::kRunning &&
+           entry->job.spec.holder == model::Holder::kPods;
+  };
+  DIVVY_CHECK(runs(into) && runs(from) && job != other, "jobs {} and {} cannot be one", job, other);
+  std::vector<model::JobMember> members = from->job.members;
+  attempts_.dissolve(*from, now);
+  forget(other);
+  std::vector<std::uint32_t> ranks;
+  for (model::JobMember& member : members) {
+    // The rank of one that has left is free.
+    std::vector<model::JobMember>& all = into->job.members;
+    const auto gone = std::ranges::find_if(all, [](const auto& one) { return one.end.has_value(); });
+    const auto rank = static_cast<std::uint32_t>(gone - all.begin());
+    if (gone == all.end()) all.emplace_back();
+    member.rank = rank;
+    holdings_.add_member(into->job, std::move(member));
+    ranks.push_back(rank);
+  }
+  book_.mark_changed(*into);
+  return ranks;
+}
+
 Status Queue::member_moved(const Move& move, WallTime now) {
   Entry* const found = book_.active(move.job, move.attempt);
   if (found == nullptr || found->job.state != JobState::kRunning ||

@@ -94,6 +94,12 @@ class Queue {
   // fault of the job. Failed: it counts against the retries.
   void start_refused(model::JobId job, std::uint32_t attempt, const std::string& why, WallTime now);
   void start_failed(model::JobId job, std::uint32_t attempt, const std::string& why, WallTime now);
+  // A pod of a gang has let go while the others go on: what it held is free.
+  void member_left(model::JobId job, std::uint32_t attempt, std::uint32_t rank, WallTime now);
+  // Of two jobs of pods that run, the members of the second are the first one's from now on, and
+  // the second is not known any more. Answers with their ranks there, in the order that they had.
+  [[nodiscard]] std::vector<std::uint32_t> join(model::JobId job, model::JobId other,
+                                                WallTime now);
   // It was stopped where it was and started where it is now, without an end of its job. Refused:
   // the job does not run, or the new place is not free.
   [[nodiscard]] Status member_moved(const Move& move, WallTime now);

@@ -14,6 +14,8 @@ std::string_view to_string(ActionKind kind) {
       return "write allocation";
     case ActionKind::kClearAllocation:
       return "clear allocation";
+    case ActionKind::kTellDevices:
+      return "tell devices";
     case ActionKind::kReadClaim:
       return "read claim";
     case ActionKind::kPlacePod:
@@ -24,10 +26,16 @@ std::string_view to_string(ActionKind kind) {
       return "remove gate";
     case ActionKind::kReadPod:
       return "read pod";
+    case ActionKind::kTryEviction:
+      return "try eviction";
     case ActionKind::kEvictPod:
       return "evict pod";
+    case ActionKind::kReadGang:
+      return "read gang";
     case ActionKind::kSetCondition:
       return "set condition";
+    case ActionKind::kWriteQueue:
+      return "write queue";
     case ActionKind::kTellEvent:
       return "tell event";
   }
@@ -52,20 +60,24 @@ bool is_uncertain(ErrorCode code) {
 Result<boost::json::object> carry_out(ApiServer& server, const Action& action) {
   switch (action.kind) {
     case ActionKind::kCreateClaim:
+    case ActionKind::kTryEviction:
     case ActionKind::kEvictPod:
     case ActionKind::kTellEvent:
       return server.create(action.path, action.body.as_object());
     case ActionKind::kProtectClaim:
     case ActionKind::kWriteAllocation:
     case ActionKind::kClearAllocation:
+    case ActionKind::kTellDevices:
       return server.replace(action.path, action.body.as_object());
     case ActionKind::kReadClaim:
     case ActionKind::kReadPlace:
     case ActionKind::kReadPod:
+    case ActionKind::kReadGang:
       return server.get(action.path);
     case ActionKind::kPlacePod:
     case ActionKind::kRemoveGate:
     case ActionKind::kSetCondition:
+    case ActionKind::kWriteQueue:
       return server.patch(action.path, PatchType::kJson, action.body);
   }
   return err(ErrorCode::kInternal, "an action of no kind");

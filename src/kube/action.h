@@ -19,13 +19,17 @@ enum class ActionKind {
   kProtectClaim,  // with the finalizer that an allocated claim has to have
   kWriteAllocation,
   kClearAllocation,
+  kTellDevices,  // that the pods of a gang may be bound, or may not
   kReadClaim,
   kPlacePod,   // by slots: allocation, node and gate in one
   kReadPlace,  // the pod, after that did not work
   kRemoveGate,
   kReadPod,
+  kTryEviction,  // whether its disruption budget allows it
   kEvictPod,
+  kReadGang,  // the object that says of how many pods a gang is
   kSetCondition,
+  kWriteQueue,  // the status of a Queue
   kTellEvent,
 };
 [[nodiscard]] std::string_view to_string(ActionKind kind);

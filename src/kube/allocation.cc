@@ -66,10 +66,15 @@ json::object write_allocation(const Allocation& allocation) {
   json::array results;
   json::array config;
   for (const AllocatedSlice& one : allocation.slices) {
-    results.push_back(json::object{{"request", one.request},
-                                   {"driver", kDriver},
-                                   {"pool", allocation.node},
-                                   {"device", one.device}});
+    json::object result{{"request", one.request},
+                        {"driver", kDriver},
+                        {"pool", allocation.node},
+                        {"device", one.device}};
+    if (allocation.awaits_go) {
+      result["bindingConditions"] = json::array{kGoCondition};
+      result["bindingFailureConditions"] = json::array{kNoCondition};
+    }
+    results.push_back(std::move(result));
     config.push_back(json::object{
         {"source", "FromClaim"},
         {"requests", json::array{one.request}},
@@ -104,6 +109,7 @@ Result<std::optional<Allocation>> read_document(const json::object& document) {
     DIVVY_TRY(slice, read_slice(*parameters));
     allocation.job_class = slice.job_class;
     allocation.mode = slice.mode;
+    if (!array_at(*result, {"bindingConditions"}).empty()) allocation.awaits_go = true;
     allocation.slices.push_back(
         {std::string(text_at(*result, {"request"})), std::string(device), std::move(slice.slice)});
   }

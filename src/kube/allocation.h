@@ -30,6 +30,8 @@ struct Allocation {
   model::JobClass job_class = model::JobClass::kBatch;
   model::GpuMode mode = model::GpuMode::kTimeslice;
   WallTime at;  // in whole seconds
+  // kube-scheduler reserves it, and waits for our word before it binds (cluster_queue_gangs.cc).
+  bool awaits_go = false;
   friend bool operator==(const Allocation&, const Allocation&) = default;
 };
 

@@ -7,8 +7,6 @@
 namespace divvy::kube {
 namespace {
 
-constexpr const char* kZoneLabel = "topology.kubernetes.io/zone";
-constexpr const char* kRackLabel = "topology.kubernetes.io/rack";
 // Of one node that placement knows how to deal with.
 constexpr std::size_t kMostGpus = 16;
 
@@ -27,7 +25,7 @@ jobs::FleetGpu gpu_of(const agent::MachineGpu& gpu, bool overbooked) {
   return one;
 }
 
-std::string label(const NodeFacts& node, const char* name) {
+std::string label(const NodeFacts& node, const std::string& name) {
   const auto found = node.labels.find(name);
   return found == node.labels.end() ? std::string() : found->second;
 }
@@ -51,7 +49,7 @@ WallTime KnownGpuNode::heard() const {
 }
 
 jobs::Fleet fleet_of(const GpuNodes& gpu_nodes, const Nodes& nodes, const Overbooked& overbooked,
-                     WallTime now, Duration silence) {
+                     const TopologyLabels& topology, WallTime now, Duration silence) {
   jobs::Fleet fleet;
   for (const auto& [name, known] : gpu_nodes) {
     const agent::MachineState& state = known.facts.state;
@@ -64,8 +62,8 @@ jobs::Fleet fleet_of(const GpuNodes& gpu_nodes, const Nodes& nodes, const Overbo
     one.closed = why_closed(known, node, now, silence);
     one.lost = node == nullptr;
     if (node != nullptr) {
-      one.zone = label(*node, kZoneLabel);
-      one.rack = label(*node, kRackLabel);
+      one.zone = label(*node, topology.zone);
+      one.rack = label(*node, topology.rack);
       one.labels = node->labels;
       for (const Taint& taint : node->taints) one.taints.push_back(to_string(taint));
     }

@@ -24,6 +24,12 @@ struct KnownGpuNode {
   [[nodiscard]] WallTime heard() const;
 };
 
+// The labels of nodes that say where they stand.
+struct TopologyLabels {
+  std::string zone = "topology.kubernetes.io/zone";
+  std::string rack = "topology.kubernetes.io/rack";
+};
+
 using GpuNodes = std::map<std::string, KnownGpuNode>;
 using Nodes = std::map<std::string, NodeFacts>;
 // Of GPUs, by node and UUID, of which claims and nodes say more than they have.
@@ -32,6 +38,7 @@ using Overbooked = std::set<std::pair<std::string, model::GpuUuid>>;
 // A node gets no new pods while its agent was not heard of for `silence`, it is cordoned or not
 // ready; where Kubernetes does not know it any more it is lost.
 [[nodiscard]] jobs::Fleet fleet_of(const GpuNodes& gpu_nodes, const Nodes& nodes,
-                                   const Overbooked& overbooked, WallTime now, Duration silence);
+                                   const Overbooked& overbooked, const TopologyLabels& topology,
+                                   WallTime now, Duration silence);
 
 }  // namespace divvy::kube

@@ -15,6 +15,8 @@ namespace {
 
 namespace json = boost::json;
 
+constexpr std::chrono::seconds kLongestGrace{std::chrono::hours(24)};
+
 std::optional<std::size_t> find_named(const json::array& list, std::string_view field,
                                       std::string_view name) {
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -62,6 +64,24 @@ std::vector<std::string> claims_of(const json::object& pod) {
   return names;
 }
 
+// Whether all devices of ours that a claim was given have this condition.
+bool devices_are(const json::object& claim, const Allocation& allocation,
+                 std::string_view condition) {
+  const json::array& devices = array_at(claim, {"status", "devices"});
+  return std::ranges::all_of(allocation.slices, [&](const AllocatedSlice& slice) {
+    return std::ranges::any_of(devices, [&](const json::value& one) {
+      const json::object* const device = one.if_object();
+      if (device == nullptr || text_at(*device, {"driver"}) != kDriver ||
+          text_at(*device, {"device"}) != slice.device) {
+        return false;
+      }
+      const json::array& conditions = array_at(*device, {"conditions"});
+      const auto at = find_named(conditions, "type", condition);
+      return at && text_at(conditions[*at].get_object(), {"status"}) == "True";
+    });
+  });
+}
+
 }  // namespace
 
 Result<ObjectFacts> read_object(const json::object& object) {
@@ -104,13 +124,23 @@ Result<std::optional<PodFacts>> read_pod(const json::object& pod) {
   facts.refers_to = std::move(refers_to);
   facts.deleting = !text_at(pod, {"metadata", "deletionTimestamp"}).empty();
   const std::string_view phase = text_at(pod, {"status", "phase"});
-  facts.ended = phase == "Succeeded" || phase == "Failed";
+  facts.succeeded = phase == "Succeeded";
+  facts.ended = facts.succeeded || phase == "Failed";
+  for (const json::value& one : array_at(pod, {"metadata", "ownerReferences"})) {
+    if (one.is_object() && true_at(one.get_object(), {"controller"})) facts.is_owned = true;
+  }
   facts.node = text_at(pod, {"spec", "nodeName"});
   facts.gate = gate;
   facts.gated_by_others = gates.size() > (gate ? 1U : 0U);
   const json::array& claims = array_at(pod, {"spec", "resourceClaims"});
   if (const auto claim = find_named(claims, "name", kPodClaim)) {
     facts.claim = text_at(claims[*claim].get_object(), {"resourceClaimName"});
+  }
+  if (facts.request) facts.gang = read_gang(pod, *facts.request);
+  facts.says_preemptible =
+      text_at(pod, {"metadata", "annotations", "divvy.dev/preemptible"}) == "true";
+  if (const auto grace = number_at(pod, {"spec", "terminationGracePeriodSeconds"})) {
+    facts.grace = std::min(kLongestGrace, std::chrono::seconds(*grace));
   }
   facts.by_slots = facts.request && facts.request->way == Way::kSlots;
   if (facts.by_slots) {
@@ -167,6 +197,10 @@ Result<std::optional<ClaimFacts>> read_claim(const json::object& claim) {
   facts.reserved = !array_at(claim, {"status", "reservedFor"}).empty();
   facts.allocated = !object_at(claim, {"status", "allocation"}).empty();
   if (auto allocation = read_allocation(claim)) facts.allocation = *std::move(allocation);
+  if (facts.allocation && facts.allocation->awaits_go) {
+    facts.go = devices_are(claim, *facts.allocation, kGoCondition);
+    facts.no = devices_are(claim, *facts.allocation, kNoCondition);
+  }
   facts.document = claim;
   if (json::value* const metadata = facts.document.if_contains("metadata")) {
     if (metadata->is_object()) metadata->get_object().erase("managedFields");
@@ -225,7 +259,8 @@ Result<NodeFacts> read_node(const json::object& node) {
 Result<NamespaceFacts> read_namespace(const json::object& space) {
   DIVVY_TRY(object, read_object(space));
   return NamespaceFacts{std::move(object),
-                        std::string(text_at(space, {"metadata", "labels", kQueueLabel}))};
+                        std::string(text_at(space, {"metadata", "labels", kQueueLabel})),
+                        object_at(space, {"metadata"})};
 }
 
 }  // namespace divvy::kube

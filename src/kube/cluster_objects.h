@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "kube/allocation.h"
+#include "kube/gang_reference.h"
 #include "kube/pod_request.h"
 
 namespace divvy::kube {
@@ -52,6 +53,8 @@ struct PodFacts {
   ObjectFacts object;
   bool deleting = false;
   bool ended = false;                    // its phase is Succeeded or Failed
+  bool succeeded = false;                // the former
+  bool is_owned = false;                 // somebody makes another one when it goes
   std::string node = {};                 // to which it is bound; empty: it is not
   std::optional<std::size_t> gate = {};  // where ours stands among its scheduling gates
   bool gated_by_others = false;
@@ -67,6 +70,9 @@ struct PodFacts {
   std::map<std::string, std::string> node_selector = {};
   std::vector<Toleration> tolerations = {};
   Result<PodRequest> request;
+  std::optional<GangReference> gang = {};  // of which it is
+  bool says_preemptible = false;    // in an annotation of ours
+  std::chrono::seconds grace{30};  // that it has to end
   std::optional<WallTime> unschedulable = {};  // since when kube-scheduler finds no node for it
   // Its condition of ours.
   std::optional<std::size_t> condition = {};  // where it stands among the others
@@ -82,7 +88,10 @@ struct ClaimFacts {
   bool by_hand = false;       // not made by us: it says itself what it is for
   bool is_protected = false;  // it has the finalizer of allocated claims
   bool deleting = false;
-  bool reserved = false;  // kube-scheduler has committed itself: whoever it is for runs there
+  // kube-scheduler has committed itself: whoever it is for runs there, if it need not wait for `go`.
+  bool reserved = false;
+  bool go = false;  // of a gang's: its pod may be bound
+  bool no = false;  // it may not, and kube-scheduler gives the claim back
   bool allocated = false;
   std::optional<Allocation> allocation = {};  // nothing with `allocated`: of others, or unreadable
   boost::json::object document = {};          // for writing it
@@ -121,6 +130,7 @@ struct NodeFacts {
 struct NamespaceFacts {
   ObjectFacts object;
   std::string queue;  // of its label; empty: none
+  boost::json::object metadata = {};
 };
 [[nodiscard]] Result<NamespaceFacts> read_namespace(const boost::json::object& space);
 

@@ -11,6 +11,8 @@ namespace {
 
 namespace json = boost::json;
 
+constexpr int kGangRounds = 4;
+
 // Whether what is known is at least as new. Another uid is another object of the same name.
 bool is_known(const ObjectFacts& known, const ObjectFacts& told) {
   return known.version > told.version || (known.version == told.version && known.uid == told.uid);
@@ -46,11 +48,12 @@ Result<std::unique_ptr<ClusterQueue>> ClusterQueue::create(Options options) {
 }
 
 Status ClusterQueue::set_settings(jobs::Settings settings) {
-  jobs::Settings all = without_idle(settings);
+  composed_ = compose_queues(settings, queue_objects_);
+  jobs::Settings all = without_idle(composed_.settings);
   for (const std::string& path : named_queues_) {
     const bool known = std::ranges::any_of(
         all.queues, [&path](const jobs::QueueSettings& queue) { return queue.path == path; });
-    if (known) continue;
+    if (known || composed_.paths.contains(path)) continue;
     all.queues.emplace_back();
     all.queues.back().path = path;
   }
@@ -75,13 +78,18 @@ Status ClusterQueue::see(ObjectKind kind, const json::object& object) {
       return see_node(object);
     case ObjectKind::kNamespace:
       return see_namespace(object);
+    case ObjectKind::kQueue:
+      return see_queue(object);
   }
   return {};
 }
 
 Status ClusterQueue::see_pod(const json::object& object) {
   DIVVY_TRY(facts, read_pod(object));
-  if (!facts) return {};
+  if (!facts) {
+    if (const auto other = read_object(object)) see_other(other->key(), object);
+    return {};
+  }
   if (!facts->refers_to.empty()) {
     see_referring(*std::move(facts));
     return {};
@@ -107,7 +115,7 @@ Status ClusterQueue::see_pod(const json::object& object) {
     before->pod = *std::move(facts);
     before->gone = false;
   } else {
-    works_.emplace(uid, *std::move(facts));
+    enter_gang(works_.emplace(uid, *std::move(facts)).first->second);
     holdings_changed_ = true;
   }
   uids_[key] = uid;
@@ -116,6 +124,7 @@ Status ClusterQueue::see_pod(const json::object& object) {
 }
 
 void ClusterQueue::pod_gone(const std::string& key, const std::string& uid) {
+  see_other(key, {});
   const auto referring = referring_.find(key);
   if (referring != referring_.end() && referring->second.object.uid == uid) forget_referring(key);
   const auto known = uids_.find(key);
@@ -173,10 +182,11 @@ Status ClusterQueue::see_gpu_node(const json::object& object) {
     if (is_known(known.facts.object, facts.object)) return {};
     if (known.facts.heartbeat != facts.heartbeat) known.is_new = true;
     if (known.facts.held != facts.held || !lingering_.empty()) holdings_changed_ = true;
+    const bool let_go = !leaving_.empty() && (known.facts.held != facts.held || known.is_new);
     if (known.facts.state != facts.state) fleet_changed_ = true;
     const bool failures_changed = lost_gpus(known.facts) != lost_gpus(facts);
     known.facts = std::move(facts);
-    if (failures_changed) touch_placed(found->first);
+    if (failures_changed || let_go) touch_placed(found->first);
     return {};
   }
   // One that was there before tells nothing about when.
@@ -242,6 +252,9 @@ void ClusterQueue::gone(ObjectKind kind, const json::object& object) {
     case ObjectKind::kNamespace:
       namespaces_.erase(told->name);
       break;
+    case ObjectKind::kQueue:
+      queue_gone(*told);
+      break;
   }
 }
 
@@ -269,6 +282,7 @@ std::vector<Action> ClusterQueue::decide(WallTime now) {
     node.changed = now;
     if (was_silent) fleet_changed_ = true;
   }
+  settle_queues();
   while (!timers_.empty() && timers_.begin()->first <= now) {
     touch(timers_.begin()->second);
     timers_.erase(timers_.begin());
@@ -282,6 +296,7 @@ std::vector<Action> ClusterQueue::decide(WallTime now) {
     return std::pair(work->pod.object.created, work->uid());
   });
   for (Work* const work : changed) settle(*work, now);
+  adopt_again(now);
   if (std::exchange(holdings_changed_, false)) {
     settle_holdings(now);
     count_overbooked(now);
@@ -292,8 +307,13 @@ std::vector<Action> ClusterQueue::decide(WallTime now) {
     DIVVY_CHECK(restored.has_value(), "{}", restored.error().message);
     pass_due_ = true;
   }
-  for (const std::string& uid : std::exchange(to_submit_, {})) {
-    if (Work* const work = find(uid)) submit(*work, now);
+  // What is found out of a gang may lead to more; whatever is left comes with the next round.
+  for (int i = 0; i < kGangRounds; ++i) {
+    settle_gangs(now);
+    for (const std::string& uid : std::exchange(to_submit_, {})) {
+      if (Work* const work = find(uid)) submit(*work, now);
+    }
+    if (dirty_gangs_.empty()) break;
   }
   for (Work* const work : changed) {
     if (!work->gone || work->stage != Stage::kIdle || work->claim_busy) continue;
@@ -304,6 +324,7 @@ std::vector<Action> ClusterQueue::decide(WallTime now) {
         !claim->second.by_hand) {
       claims_.erase(claim);
     }
+    leave_gang(*work);
     works_.erase(std::string(work->uid()));
     find_speaker(claim_key);
   }
@@ -311,9 +332,11 @@ std::vector<Action> ClusterQueue::decide(WallTime now) {
   if (std::exchange(pass_due_, false) || (next_pass && *next_pass <= now)) {
     carry(queue_->pass(now), now);
     static_cast<void>(queue_->take_changes());
+    queues_told_ = false;
   }
   release_gates(now);
   tell_due(now);
+  tell_queues(now);
   return std::exchange(actions_, {});
 }
 
@@ -323,7 +346,11 @@ std::optional<WallTime> ClusterQueue::next(WallTime now) const {
     time = std::max(time, now);
     next = next ? std::min(*next, time) : time;
   };
-  if (!dirty_.empty() || holdings_changed_ || fleet_changed_ || pass_due_) at(now);
+  if (!dirty_.empty() || !dirty_gangs_.empty() || !to_adopt_again_.empty() || holdings_changed_ || fleet_changed_ ||
+      queues_changed_ || pass_due_) {
+    at(now);
+  }
+  if (!queues_told_ && !queue_objects_.empty()) at(telling_queues_rests_);
   if (!timers_.empty()) at(timers_.begin()->first);
   if (!to_tell_.empty()) at(std::max(to_tell_.begin()->first, telling_rests_));
   if (const auto pass = queue_->next_pass(now)) at(*pass);
@@ -353,7 +380,7 @@ std::size_t ClusterQueue::entries_kept() const {
   return works_.size() + uids_.size() + referring_.size() + referrers_.size() + claims_.size() +
          jobs_.size() + holdings_.size() + lingering_.size() + dirty_.size() + timers_.size() +
          to_tell_.size() + gated_.size() + open_.size() + adopted_.size() + to_submit_.size() +
-         in_flight_.size();
+         leaving_.size() + to_adopt_again_.size() + in_flight_.size() + gangs_.size() + others_.size() + dirty_gangs_.size();
 }
 
 }  // namespace divvy::kube

@@ -1,6 +1,7 @@
 // The controller's mind: pods that ask for slices, their claims and the nodes go in as documents,
 // what is to be done at the API server comes out as actions. Every pod with our gate or annotation
-// is a job of jobs::Queue, its containers are the members; what a claim says is allocated is held.
+// is a job of jobs::Queue, its containers are the members; the pods of a gang are the members of one
+// job. What a claim says is allocated is held.
 //
 //   see() -> decide() -> actions, carried out by others -> done() -> decide() -> ...
 //
@@ -29,10 +30,12 @@
 #include "kube/action.h"
 #include "kube/cluster_fleet.h"
 #include "kube/cluster_objects.h"
+#include "kube/gang.h"
+#include "kube/queue_objects.h"
 
 namespace divvy::kube {
 
-enum class ObjectKind { kPod, kClaim, kGpuNode, kNode, kNamespace };
+enum class ObjectKind { kPod, kClaim, kGpuNode, kNode, kNamespace, kQueue };
 
 // What is said about a pod to whoever asks.
 struct PodReport {
@@ -57,6 +60,14 @@ class ClusterQueue {
     Duration avoid = std::chrono::seconds(60);
     // Pods on a GPU that failed are evicted, so that whoever owns them makes new ones elsewhere.
     bool evict_from_failed_gpus = true;
+    // Whoever a disruption budget keeps is not asked to make way again for so long.
+    Duration spare = std::chrono::minutes(5);
+    // How templates of pods are read, where their namespace does not say otherwise.
+    DialectPolicy dialects = {};
+    // Of nodes: the same value is the same zone or rack.
+    TopologyLabels topology = {};
+    // What an object says of the size of a gang is read again after so long, while that waits.
+    Duration read_again = std::chrono::seconds(10);
     // The condition of a pod that waits is written at most so often, and of so many in a second.
     Duration tell_again = std::chrono::seconds(30);
     std::size_t told_at_once = 8;
@@ -111,6 +122,9 @@ class ClusterQueue {
     bool gone = false;
     Stage stage = Stage::kIdle;
     model::JobId job;                 // of every stage but kIdle
+    std::vector<std::uint32_t> ranks = {};  // of its members in that job
+    std::string gang = {};                  // key of its gang; empty: it stands alone
+    bool joins = false;  // its gang runs already, or is none: it is placed by itself
     std::optional<Allocation> place;  // of kPlanned and kPlaced
     std::string claim_uid;            // of kPlaced: the claim's, or by slots its own
     std::uint64_t pass = 0;           // of kPlanned: which one decided it
@@ -122,12 +136,18 @@ class ClusterQueue {
     bool pod_busy = false;       // likewise on the pod
     WallTime pod_again_at;
     bool evicted = false;
+    std::string leaves = {};  // why it has to go; empty: it has not
+    bool lingers = false;     // it has gone, and its node has not let go yet
+    bool seen_held = false;   // by its node, since then
+    std::optional<std::string> heartbeat_then = {};  // of its node, likewise
+    WallTime spared_until;    // it does not make way for anybody; nothing: it may
     std::string not_written = {};  // by slots: why the last place was not written
     bool told_stuck = false;       // by slots: that kube-scheduler does not take it where it is
     std::map<std::string, WallTime> avoided;  // nodes, and until when
     std::uint32_t refusals = 0;               // places in a row that were not taken
     std::optional<WallTime> not_before;
-    std::string refusal;  // why it is not in the queue
+    std::string refusal;            // why it is not in the queue
+    bool gang_is_missing = false;   // because others of its gang are not there
     bool condition_busy = false;
     bool told_queued = false;
     std::string bound_when_queued;
@@ -165,7 +185,7 @@ class ClusterQueue {
 
   struct InFlight {
     ActionKind kind;
-    std::string uid;  // of the pod
+    std::string uid;  // of the pod, or the key of a gang, or the name of a queue
     Action action;    // of actions on claims
   };
 
@@ -201,7 +221,6 @@ class ClusterQueue {
   void clear_place(Work& work, const ClaimFacts& claim);
   // The GPU that failed under a pod, and why; nothing: none did.
   [[nodiscard]] std::optional<std::string> failed_gpu(const Work& work) const;
-  void evict(Work& work, const std::string& why, WallTime now);
   void release_gates(WallTime now);
   void emit(ActionKind kind, const std::string& uid, std::string path, boost::json::value body);
   void claim_done(Work& work, InFlight& flight, const Result<boost::json::object>& result,
@@ -219,12 +238,74 @@ class ClusterQueue {
                   WallTime now);
   void watch_pinned(Work& work, WallTime now);
 
+  // cluster_queue_preempt.cc: pods that have to go
+  struct Leaving {
+    bool for_others = false;
+    std::set<std::string> to_ask = {};  // pods of which it is not known yet whether they may go
+  };
+  [[nodiscard]] std::string name_of(model::JobId job);
+  void stop(const jobs::Stop& stop, WallTime now);
+  void leave(Work& work, const std::string& why, WallTime now);
+  void evict(Work& work, const std::string& why, WallTime now);
+  void eviction_done(Work& work, const InFlight& flight, const Result<boost::json::object>& result,
+                     WallTime now);
+  void spare(model::JobId job, const std::string& why, WallTime now);
+  void adopt_again(WallTime now);
+  [[nodiscard]] bool may_make_way(const Work& work) const;
+  [[nodiscard]] bool has_let_go(Work& work) const;
+
+  // cluster_queue_queues.cc: queues that are objects
+  [[nodiscard]] Status see_queue(const boost::json::object& object);
+  void queue_gone(const ObjectFacts& object);
+  void settle_queues();
+  void tell_queues(WallTime now);
+  void queue_done(const std::string& name, const Result<boost::json::object>& result,
+                  WallTime now);
+
+  // cluster_queue_gangs.cc: pods that start together
+  struct Standing;  // of a gang's pods
+  void enter_gang(Work& work);
+  void leave_gang(const Work& work);
+  void see_other(const std::string& key, const boost::json::object& pod);
+  [[nodiscard]] Gang* gang_of(const Work& work);
+  // Its gang does not run yet, and it has a place.
+  [[nodiscard]] bool in_attempt(const Work& work);
+  [[nodiscard]] bool is_committed(const Work& work) const;
+  [[nodiscard]] bool may_release(const Work& work);
+  void fail_attempt(Gang& gang, const Work& work, const std::string& why, WallTime now);
+  void settle_gangs(WallTime now);
+  void settle_gang(const std::string& key, Gang& gang, WallTime now);
+  [[nodiscard]] Standing look_at(const Gang& gang);
+  void go_on(Gang& gang, const Standing& standing, WallTime now);
+  void attempt(const std::string& key, Gang& gang, const Standing& standing, WallTime now);
+  void take_back(const std::string& key, Gang& gang, WallTime now);
+  void line_up(const std::string& key, Gang& gang, Standing& standing, WallTime now);
+  void split(const std::string& key);
+  void unite(Gang& gang, const std::vector<Work*>& works, WallTime now);
+  void dissolve(model::JobId job);
+  void read_size(const std::string& key, Gang& gang, WallTime now);
+  void size_read(const std::string& key, const Result<boost::json::object>& result, WallTime now);
+  void tell_devices(Work& work, std::string_view condition, WallTime now);
+  void keep_waiting(const std::vector<Work*>& works, const std::string& why, WallTime now);
+
+  // cluster_queue_gang_jobs.cc: a gang as a job
+  [[nodiscard]] Status check_alike(const Gang& gang, const std::vector<Work*>& works) const;
+  [[nodiscard]] Result<model::JobSpec> gang_spec(const Gang& gang,
+                                                 const std::vector<Work*>& works, WallTime now);
+  void submit_gang(Gang& gang, const std::vector<Work*>& works, WallTime now);
+  void stay_near(const Gang& gang, const Work& joining, model::JobSpec& spec) const;
+  [[nodiscard]] model::Near nearness(const Gang& gang, const Work& first) const;
+  [[nodiscard]] std::string place_in(const std::string& node, model::Closeness closeness) const;
+
   // cluster_queue_jobs.cc: pods as jobs, and the fleet
   void submit(Work& work, WallTime now);
   void adopt(Work& work, WallTime now);
   void end_job(Work& work, WallTime now);
+  void take_ranks(Work& work);
+  void plan(const jobs::Start& start, WallTime now);
   void refuse_start(Work& work, const std::string& why, WallTime now);
   [[nodiscard]] model::JobSpec spec_for(Work& work, WallTime now);
+  [[nodiscard]] std::vector<std::string> tolerated_by(const PodFacts& pod) const;
   [[nodiscard]] std::string queue_of(const std::string& space, const std::string& wanted) const;
   void settle_holdings(WallTime now);
   void drop(Holding& holding, WallTime now);
@@ -260,14 +341,26 @@ class ClusterQueue {
   // order in which they came.
   std::unordered_map<std::string, PodFacts> referring_;
   std::unordered_map<std::string, std::set<std::pair<WallTime, std::string>>> referrers_;
-  std::set<std::string> named_queues_;        // by namespaces
-  std::map<model::JobId, std::string> jobs_;  // uid of the pod
+  std::set<std::string> named_queues_;  // by namespaces
+  QueueObjects queue_objects_;
+  ComposedQueues composed_;
+  bool queues_changed_ = false;
+  bool queues_told_ = true;  // in their status
+  WallTime telling_queues_rests_;
+  std::set<std::string> queues_busy_;
+  // Uids of pods by rank; empty: that one has left.
+  std::map<model::JobId, std::vector<std::string>> jobs_;
+  std::map<model::JobId, Leaving> leaving_;  // those that were told to go
+  std::set<model::JobId> to_adopt_again_;
+  std::map<std::string, Gang> gangs_;  // by namespace and the reference's key
+  std::unordered_map<std::string, std::string> others_;  // gangs by namespace and name of pods
   std::map<std::string, Holding> holdings_;   // by uid of the claim and node
   std::map<std::string, Lingering> lingering_;
   Overbooked overbooked_;
   std::set<std::string> known_silent_;  // nodes, as the queue was told
 
   std::set<std::string> dirty_;  // pods to settle
+  std::set<std::string> dirty_gangs_;
   std::set<std::pair<WallTime, std::string>> timers_;
   std::set<std::pair<WallTime, std::string>> to_tell_;
   WallTime telling_rests_;

@@ -56,6 +56,16 @@ class ClusterQueueTest : public ::testing::Test {
     controller_.work();
     ASSERT_EQ(cluster_.phase(pod), "Running");
   }
+  // For metadata of pods: somebody makes them anew.
+  boost::json::object owned_by(const std::string& version, const std::string& kind,
+                               const std::string& name, boost::json::object metadata = {}) {
+    // Of any object that is there: what has no living owner is deleted.
+    const std::string uid(
+        text_at(*cluster_.api().get("/api/v1/namespaces/team-a"), {"metadata", "uid"}));
+    metadata["ownerReferences"] = boost::json::array{boost::json::object{
+        {"apiVersion", version}, {"kind", kind}, {"name", name}, {"uid", uid}, {"controller", true}}};
+    return metadata;
+  }
   void wait(Duration time) {
     cluster_.clock().advance(time);
     cluster_.report_nodes();

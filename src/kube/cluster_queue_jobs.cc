@@ -1,6 +1,7 @@
 // Pods as jobs of the queue, and the fleet with everything that is held on it.
 #include <algorithm>
 #include <boost/json.hpp>
+#include <numeric>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -50,6 +51,9 @@ std::optional<std::vector<model::JobMember>> members_of(
   return members;
 }
 
+// Only one that runs is told to make way: what was placed and has not begun yet soon does.
+constexpr jobs::Seconds kLeastRun{1};
+
 std::string owner_of(const std::string& space) { return space.empty() ? "kubernetes" : space; }
 
 }  // namespace
@@ -59,9 +63,32 @@ std::string owner_of(const std::string& space) { return space.empty() ? "kuberne
 // The namespace says which queue it is; a pod may say which one below.
 std::string ClusterQueue::queue_of(const std::string& space, const std::string& wanted) const {
   std::string queue(jobs::Settings::kDefaultQueue);
+  const auto path_of = [this](const std::string& name) {
+    const auto path = composed_.paths.find(name);
+    return path == composed_.paths.end() ? name : path->second;
+  };
   const auto known = namespaces_.find(space);
-  if (known != namespaces_.end() && !known->second.queue.empty()) queue = known->second.queue;
-  return wanted.starts_with(queue + "/") ? wanted : queue;
+  if (known != namespaces_.end() && !known->second.queue.empty()) {
+    queue = path_of(known->second.queue);
+  }
+  // By its path, or by the name of its object.
+  for (const std::string& path : {wanted, path_of(wanted)}) {
+    if (path.starts_with(queue + "/")) return path;
+  }
+  return queue;
+}
+
+// Taints of nodes that do not keep it away.
+std::vector<std::string> ClusterQueue::tolerated_by(const PodFacts& pod) const {
+  std::set<Taint> taints;
+  for (const auto& [name, node] : nodes_) taints.insert(node.taints.begin(), node.taints.end());
+  std::vector<std::string> tolerated;
+  for (const Taint& taint : taints) {
+    const bool is_tolerated = std::ranges::any_of(
+        pod.tolerations, [&taint](const Toleration& one) { return tolerates(one, taint); });
+    if (is_tolerated) tolerated.push_back(to_string(taint));
+  }
+  return tolerated;
 }
 
 model::JobSpec ClusterQueue::spec_for(Work& work, WallTime now) {
@@ -69,27 +96,26 @@ model::JobSpec ClusterQueue::spec_for(Work& work, WallTime now) {
   model::JobSpec spec = pod.request->spec;
   spec.name = model::check_name("job", pod.object.name) ? pod.object.name : std::string();
   spec.queue = queue_of(pod.object.space, spec.queue);
-  spec.holder = model::Holder::kSlice;
+  spec.holder = model::Holder::kPods;
   // The pod is there and waits, whether it fits or not.
   spec.hold_for_capacity = true;
+  spec.preemptible = may_make_way(work);
+  spec.grace = pod.grace;
+  spec.minimum_run = kLeastRun;
   spec.array.reset();
   spec.after.clear();
   // All containers of a pod are on one node.
   spec.where.members_near = {model::Closeness::kNode, true};
   spec.where.spread.reset();
   for (const auto& [name, value] : pod.node_selector) spec.where.node_labels[name] = value;
-  std::set<Taint> taints;
-  for (const auto& [name, node] : nodes_) taints.insert(node.taints.begin(), node.taints.end());
-  for (const Taint& taint : taints) {
-    const bool tolerated = std::ranges::any_of(
-        pod.tolerations, [&taint](const Toleration& one) { return tolerates(one, taint); });
-    if (tolerated) spec.where.tolerations.push_back(to_string(taint));
-  }
+  spec.where.tolerations = tolerated_by(pod);
   if (work.bound()) {
     spec.where = {};
     spec.where.members_near = {model::Closeness::kNode, true};
     spec.where.nodes = {pod.node};
-    for (const Taint& taint : taints) spec.where.tolerations.push_back(to_string(taint));
+    PodFacts anything = pod;
+    anything.tolerations = {{"", "", "", true}};
+    spec.where.tolerations = tolerated_by(anything);
     return queue_->with_defaults(std::move(spec));
   }
   std::erase_if(work.avoided, [now](const auto& one) { return one.second <= now; });
@@ -107,12 +133,18 @@ model::JobSpec ClusterQueue::spec_for(Work& work, WallTime now) {
   for (const auto& [node, until] : work.avoided) {
     if (!names_nodes) spec.where.nodes_denied.push_back(node);
   }
+  if (const Gang* const gang = gang_of(work)) stay_near(*gang, work, spec);
   return queue_->with_defaults(std::move(spec));
 }
 
 void ClusterQueue::submit(Work& work, WallTime now) {
   if (work.stage != Stage::kIdle || !work.lives()) return;
+  if (!work.gang.empty() && !work.joins && !work.bound()) {
+    dirty_gangs_.insert(work.gang);
+    return;
+  }
   const PodFacts& pod = work.pod;
+  work.gang_is_missing = false;
   const std::string before = std::exchange(work.refusal, {});
   if (!pod.request) {
     work.refusal = pod.request.error().message;
@@ -133,10 +165,16 @@ void ClusterQueue::submit(Work& work, WallTime now) {
       work.refusal = fine.error().message;
     } else {
       work.job = std::exchange(next_job_, next_job_.next());
-      model::Job job(work.job, owner_of(pod.object.space), std::move(spec), pod.object.created);
+      WallTime since = pod.object.created;
+      // One that takes the place of another has the age of its gang.
+      const Gang* const gang = gang_of(work);
+      if (gang != nullptr && gang->size && gang->size->created != WallTime()) {
+        since = std::min(since, gang->size->created);
+      }
+      model::Job job(work.job, owner_of(pod.object.space), std::move(spec), since);
       job.not_before = std::exchange(work.not_before, std::nullopt);
       queue_->submit(std::move(job), now);
-      jobs_.emplace(work.job, work.uid());
+      take_ranks(work);
       work.stage = Stage::kQueued;
       work.bound_when_queued = pod.node;
       pass_due_ = true;
@@ -159,7 +197,7 @@ void ClusterQueue::adopt(Work& work, WallTime now) {
     return;
   }
   work.job = std::exchange(next_job_, next_job_.next());
-  jobs_.emplace(work.job, work.uid());
+  take_ranks(work);
   model::Job job =
       running_job(work.job, owner_of(work.pod.object.space), spec_for(work, now),
                   work.pod.object.created, std::min(now, std::max(allocation.at, WallTime())));
@@ -175,73 +213,124 @@ void ClusterQueue::end_job(Work& work, WallTime now) {
   if (had_place) holdings_changed_ = true;
   if (stage == Stage::kIdle || work.job == model::JobId()) return;
   const model::JobId id = std::exchange(work.job, {});
-  jobs_.erase(id);
+  const std::vector<std::uint32_t> ranks = std::exchange(work.ranks, {});
   pass_due_ = true;
-  std::erase_if(adopted_, [id](const model::Job& job) { return job.id == id; });
+  const auto pods = jobs_.find(id);
+  for (const std::uint32_t rank : ranks) pods->second[rank].clear();
   const model::Job* const job = queue_->find(id);
+  const bool alone = std::ranges::all_of(pods->second, &std::string::empty);
+  if (!alone && job->state == JobState::kQueued) {
+    dissolve(id);
+    return;
+  }
+  if (!alone) {
+    const std::uint32_t attempt = job->attempt;
+    for (const std::uint32_t rank : ranks) queue_->member_left(id, attempt, rank, now);
+    return;
+  }
+  jobs_.erase(pods);
+  leaving_.erase(id);
+  std::erase_if(adopted_, [id](const model::Job& one) { return one.id == id; });
   if (job == nullptr) return;
   if (job->state == JobState::kStarting) {
     queue_->start_refused(id, job->attempt, "it is not taken", now);
   }
-  if (job->state == JobState::kQueued) {
-    queue_->withdraw(id);
-    return;
-  }
   const std::size_t members = job->members.size();
-  for (std::uint32_t rank = 0; rank < members; ++rank) {
+  for (std::uint32_t rank = 0; rank < members && job->state != JobState::kQueued; ++rank) {
     queue_->member_ended(id, job->attempt, rank, {.at = now, .reason = "it let go"}, now);
   }
-  queue_->forget(id);
+  // One that made way would wait again: its pods do not, somebody makes new ones.
+  if (job->state == JobState::kQueued) {
+    queue_->withdraw(id);
+  } else {
+    queue_->forget(id);
+  }
+}
+
+// Its job is its own, with a member for each container.
+void ClusterQueue::take_ranks(Work& work) {
+  work.ranks.resize(work.pod.request->containers.size());
+  std::iota(work.ranks.begin(), work.ranks.end(), 0U);
+  jobs_[work.job].assign(work.ranks.size(), work.uid());
 }
 
 // Nothing was written and nothing will be.
 void ClusterQueue::refuse_start(Work& work, const std::string& why, WallTime now) {
   const model::Job* const job = queue_->find(work.job);
   DIVVY_CHECK(job != nullptr && work.stage == Stage::kPlanned, "a pod without a planned place");
+  tell_event(work, "Warning", "DivvyNotPlaced", why, now);
+  if (in_attempt(work)) {
+    fail_attempt(*gang_of(work), work, why, now);
+    end_job(work, now);
+    return;
+  }
   leave_planned(work);
   queue_->start_refused(work.job, job->attempt, why, now);
   work.stage = Stage::kQueued;
   work.place.reset();
   holdings_changed_ = true;
   pass_due_ = true;
-  tell_event(work, "Warning", "DivvyNotPlaced", why, now);
+}
+
+// Each pod of the job gets the place of its members.
+void ClusterQueue::plan(const jobs::Start& start, WallTime now) {
+  std::vector<std::string>& pods = jobs_.at(start.job);
+  const model::JobSpec& spec = queue_->find(start.job)->spec;
+  for (const model::JobMember& member : start.members) {
+    Work& work = *find(pods.at(member.rank));
+    const std::vector<std::string>& containers = work.pod.request->containers;
+    if (work.stage != Stage::kPlanned) {
+      work.stage = Stage::kPlanned;
+      work.pass = pass_;
+      ++open_[pass_];
+      Allocation place;
+      place.job_class = spec.job_class;
+      place.mode = spec.mode.value_or(model::GpuMode::kTimeslice);
+      place.at = std::chrono::floor<std::chrono::seconds>(now);
+      place.node = member.node;
+      const Gang* const gang = gang_of(work);
+      place.awaits_go = gang != nullptr && gang->job == start.job && !work.pod.by_slots;
+      work.place = std::move(place);
+    }
+    const std::size_t container = member.rank - work.ranks.front();
+    for (const model::Slice& slice : member.slices) {
+      work.place->slices.push_back({containers.at(container), new_device(), slice});
+    }
+  }
+  if (Gang* const gang = gang_of(*find(pods.front()))) {
+    if (gang->job == start.job) gang->attempt = start.members.size();
+    dirty_gangs_.insert(find(pods.front())->gang);
+  }
+  // An elastic gang starts with as many as fit; the others come later.
+  for (std::size_t rank = start.members.size(); rank < pods.size(); ++rank) {
+    Work& late = *find(pods[rank]);
+    late.stage = Stage::kIdle;
+    late.job = {};
+    late.ranks = {};
+  }
+  pods.resize(start.members.size());
 }
 
 void ClusterQueue::carry(const std::vector<jobs::Decision>& decisions, WallTime now) {
   ++pass_;
   for (const jobs::Decision& decision : decisions) {
     if (const auto* const start = std::get_if<jobs::Start>(&decision)) {
-      const auto uid = jobs_.find(start->job);
-      DIVVY_CHECK(uid != jobs_.end(), "job {} is of no pod", start->job);
-      Work& work = *find(uid->second);
-      const std::vector<std::string>& containers = work.pod.request->containers;
-      const model::JobSpec& spec = queue_->find(start->job)->spec;
-      Allocation place;
-      place.job_class = spec.job_class;
-      place.mode = spec.mode.value_or(model::GpuMode::kTimeslice);
-      place.at = std::chrono::floor<std::chrono::seconds>(now);
-      for (const model::JobMember& member : start->members) {
-        place.node = member.node;
-        for (const model::Slice& slice : member.slices) {
-          place.slices.push_back({containers.at(member.rank), new_device(), slice});
-        }
-      }
-      work.place = std::move(place);
-      work.stage = Stage::kPlanned;
-      work.pass = pass_;
-      ++open_[pass_];
+      DIVVY_CHECK(jobs_.contains(start->job), "job {} is of no pod", start->job);
+      plan(*start, now);
     } else if (const auto* const stop = std::get_if<jobs::Stop>(&decision)) {
-      const auto uid = jobs_.find(stop->job);
-      if (uid == jobs_.end()) continue;
-      Work& work = *find(uid->second);
-      evict(work, stop->text, now);
+      this->stop(*stop, now);
     }
   }
   for (const jobs::Decision& decision : decisions) {
     const auto* const start = std::get_if<jobs::Start>(&decision);
     if (start == nullptr) continue;
-    Work& work = *find(jobs_.at(start->job));
-    write_place(work, claim_of(work), now);
+    const std::vector<std::string> pods = jobs_.at(start->job);
+    for (std::size_t rank = 0; rank < pods.size(); ++rank) {
+      Work* const work = find(pods[rank]);
+      // A pod with several containers has several ranks.
+      if (work == nullptr || work->stage != Stage::kPlanned || work->ranks.front() != rank) continue;
+      write_place(*work, claim_of(*work), now);
+    }
   }
 }
 
@@ -269,6 +358,9 @@ void ClusterQueue::settle_holdings(WallTime now) {
     wanted.emplace(fmt::format("{}@{}", claim.object.uid, holding.node), std::move(holding));
   }
   for (const auto& [uid, work] : works_) {
+    if (work.lingers) {
+      allocated.emplace(work.claim_uid, work.place->node);
+    }
     const auto given = work.pod.by_slots ? given_to(work) : std::nullopt;
     if (!given) continue;
     allocated.emplace(uid, given->allocation->node);
@@ -403,7 +495,7 @@ void ClusterQueue::update_fleet(WallTime now) {
     if (now - node.heard() > options_.silence) known_silent_.insert(name);
   }
   const Status known =
-      queue_->set_fleet(fleet_of(gpu_nodes_, nodes_, overbooked_, now, options_.silence));
+      queue_->set_fleet(fleet_of(gpu_nodes_, nodes_, overbooked_, options_.topology, now, options_.silence));
   if (!known) log_error("nodes not usable by the queue", {{"reason", known.error().message}});
   for (auto& [uid, work] : works_) {
     // What it asks may be more than there was.

@@ -82,6 +82,11 @@ bool ClusterQueue::is_answered(const Work& work) const {
 }
 
 void ClusterQueue::settle(Work& work, WallTime now) {
+  if (!work.gang.empty()) dirty_gangs_.insert(work.gang);
+  if (work.spared_until != WallTime() && work.spared_until <= now) {
+    work.spared_until = {};
+    if (work.stage == Stage::kPlaced && jobs_.contains(work.job)) to_adopt_again_.insert(work.job);
+  }
   if (work.again && is_answered(work)) {
     work.again.reset();
     work.claim_busy = false;
@@ -98,6 +103,12 @@ void ClusterQueue::settle(Work& work, WallTime now) {
     return;
   }
   const ClaimFacts* const claim = claim_of(work);
+  work.lingers =
+      work.stage == Stage::kPlaced && leaving_.contains(work.job) && !has_let_go(work);
+  if (work.lingers) {
+    holdings_changed_ = true;
+    return;
+  }
   if (work.stage == Stage::kPlaced) lost_allocation(work, now);
   const bool by_hand = !work.pod.refers_to.empty();
   if (!work.lives() || (by_hand && claim == nullptr)) {
@@ -151,25 +162,34 @@ void ClusterQueue::found_allocation(Work& work, const Given& given, WallTime now
     adopt(work, now);
     tell_soon(work, now);
   }
-  if (work.bound() || given.reserved) {
+  const bool waits_for_others = allocation.awaits_go && !work.bound() && !given.claim->go;
+  if (work.bound() || (given.reserved && !waits_for_others)) {
     if (work.bound()) work.refusals = 0;
     if (std::exchange(work.told_stuck, false)) tell_soon(work, now);
     const model::Job* const job = queue_->find(work.job);
     if (job != nullptr && job->state == model::JobState::kStarting) {
-      for (const model::JobMember& member : job->members) {
-        queue_->member_started(work.job, job->attempt, member.rank, now);
+      const std::uint32_t number = job->attempt;
+      for (const std::uint32_t rank : work.ranks) {
+        queue_->member_started(work.job, number, rank, now);
       }
     }
   }
   if (!work.lives()) return;
   const auto failed = options_.evict_from_failed_gpus ? failed_gpu(work) : std::nullopt;
+  if (given.reserved && waits_for_others) {
+    if (failed && in_attempt(work)) fail_attempt(*gang_of(work), work, *failed, now);
+    return;
+  }
   // One that stands in the pod cannot be taken back, whether the pod runs yet or not.
   if (given.reserved || work.bound() || given.claim == nullptr) {
-    if (failed && !work.pod_busy && now >= work.pod_again_at) evict(work, *failed, now);
+    const std::string why = work.leaves.empty() ? failed.value_or("") : work.leaves;
+    if (!why.empty()) leave(work, why, now);
     if (!failed && !work.bound() && given.claim == nullptr) watch_pinned(work, now);
     return;
   }
-  if (failed) {
+  if (failed && in_attempt(work)) {
+    fail_attempt(*gang_of(work), work, *failed, now);
+  } else if (failed) {
     clear_place(work, *given.claim);
   } else if (work.pod.gate) {
     gated_.insert(work.uid());
@@ -178,6 +198,11 @@ void ClusterQueue::found_allocation(Work& work, const Given& given, WallTime now
     const WallTime due = std::max(*work.pod.unschedulable, allocation.at) + options_.unschedulable;
     if (due > now) {
       wake(work, due);
+    } else if (in_attempt(work)) {
+      fail_attempt(*gang_of(work), work,
+                   fmt::format("kube-scheduler did not take {} on {}", work.pod.object.name,
+                               allocation.node),
+                   now);
     } else if (now >= work.pod_again_at) {
       clear_place(work, *given.claim);
     }
@@ -187,7 +212,13 @@ void ClusterQueue::found_allocation(Work& work, const Given& given, WallTime now
 // kube-scheduler cleared it, or we did, or its pod is gone with its claim.
 void ClusterQueue::lost_allocation(Work& work, WallTime now) {
   const std::string node = work.place->node;
-  if (work.lives() && !work.bound()) {
+  if (in_attempt(work)) {
+    fail_attempt(*gang_of(work), work,
+                 work.lives() ? fmt::format("kube-scheduler did not take {} on {}",
+                                            work.pod.object.name, node)
+                              : fmt::format("{} went before all were placed", work.pod.object.name),
+                 now);
+  } else if (work.lives() && !work.bound()) {
     const Duration until = options_.avoid * (1U << std::min(work.refusals, 5U));
     work.avoided[node] = now + until;
     wake(work, now + until);
@@ -196,7 +227,8 @@ void ClusterQueue::lost_allocation(Work& work, WallTime now) {
       work.not_before = now + std::min<Duration>(60s, 1s * (1U << std::min(work.refusals, 6U)));
     }
     ++work.refusals;
-  } else if (work.bound() && ((work.gone && !work.pod.ended) || work.pod.by_slots)) {
+  } else if (!leaving_.contains(work.job) && work.bound() &&
+             ((work.gone && !work.pod.ended) || work.pod.by_slots)) {
     // By slots a node lets go after the end of a pod has been told, and not before.
     const auto gpu_node = gpu_nodes_.find(node);
     if (gpu_node != gpu_nodes_.end()) {
@@ -249,6 +281,7 @@ void ClusterQueue::write_place(Work& work, const ClaimFacts* claim, WallTime now
   }
   json::object status = status_of(document);
   status["allocation"] = write_allocation(*work.place);
+  status.erase("devices");  // of what it was given before
   document["status"] = std::move(status);
   work.claim_busy = true;
   emit(ActionKind::kWriteAllocation, work.uid(),
@@ -281,21 +314,6 @@ std::optional<std::string> ClusterQueue::failed_gpu(const Work& work) const {
   return std::nullopt;
 }
 
-// As far as its disruption budget allows; where it does not, the answer says so and it is asked
-// again later.
-void ClusterQueue::evict(Work& work, const std::string& why, WallTime now) {
-  if (!work.lives() || std::exchange(work.evicted, true)) return;
-  const PodFacts& pod = work.pod;
-  tell_event(work, "Warning", "DivvyEvicted", why, now);
-  work.pod_busy = true;
-  emit(ActionKind::kEvictPod, work.uid(), pod_path(pod.object.space, pod.object.name) + "/eviction",
-       json::object{
-           {"apiVersion", "policy/v1"},
-           {"kind", "Eviction"},
-           {"metadata", json::object{{"name", pod.object.name}, {"namespace", pod.object.space}}},
-           {"deleteOptions", json::object{{"preconditions", json::object{{"uid", work.uid()}}}}}});
-}
-
 void ClusterQueue::emit(ActionKind kind, const std::string& uid, std::string path,
                         json::value body) {
   Action action{next_number_++, kind, std::move(path), std::move(body)};
@@ -313,6 +331,7 @@ void ClusterQueue::release_gates(WallTime now) {
     }
     ++it;
     if (work->pod_busy || work->claim_busy || !is_released(work->pass)) continue;
+    if (!may_release(*work)) continue;
     if (now < work->pod_again_at) {
       wake(*work, work->pod_again_at);
       continue;
@@ -335,6 +354,14 @@ void ClusterQueue::done(std::uint64_t number, const Result<json::object>& result
   auto node = in_flight_.extract(number);
   if (node.empty()) return;
   InFlight& flight = node.mapped();
+  if (flight.kind == ActionKind::kReadGang) {
+    size_read(flight.uid, result, now);
+    return;
+  }
+  if (flight.kind == ActionKind::kWriteQueue) {
+    queue_done(flight.uid, result, now);
+    return;
+  }
   Work* const work = find(flight.uid);
   if (work == nullptr) return;
   touch(flight.uid);
@@ -343,6 +370,7 @@ void ClusterQueue::done(std::uint64_t number, const Result<json::object>& result
     case ActionKind::kProtectClaim:
     case ActionKind::kWriteAllocation:
     case ActionKind::kClearAllocation:
+    case ActionKind::kTellDevices:
     case ActionKind::kReadClaim:
       claim_done(*work, flight, result, now);
       return;
@@ -350,12 +378,17 @@ void ClusterQueue::done(std::uint64_t number, const Result<json::object>& result
     case ActionKind::kReadPlace:
       place_done(*work, flight, result, now);
       return;
+    case ActionKind::kTryEviction:
+    case ActionKind::kEvictPod:
+      eviction_done(*work, flight, result, now);
+      return;
     case ActionKind::kRemoveGate:
     case ActionKind::kReadPod:
-    case ActionKind::kEvictPod:
     case ActionKind::kSetCondition:
       pod_done(*work, flight, result, now);
       return;
+    case ActionKind::kReadGang:
+    case ActionKind::kWriteQueue:
     case ActionKind::kTellEvent:
       return;
   }
@@ -423,8 +456,7 @@ void ClusterQueue::pod_done(Work& work, const InFlight& flight, const Result<jso
     work.attempts = 0;
     // An answer may come after the word that the pod is gone.
     const auto known = uids_.find(key);
-    const bool is_pod = flight.kind != ActionKind::kEvictPod;
-    if (!is_pod || known == uids_.end() || known->second != work.uid()) return;
+    if (known == uids_.end() || known->second != work.uid()) return;
     const auto told = read_object(*result);
     if (told && told->uid != work.uid()) {
       pod_gone(key, std::string(work.uid()));
@@ -447,7 +479,6 @@ void ClusterQueue::pod_done(Work& work, const InFlight& flight, const Result<jso
   }
   work.pod_again_at = now + pause_after(++work.attempts);
   wake(work, work.pod_again_at);
-  if (flight.kind == ActionKind::kEvictPod) work.evicted = false;
   if (flight.kind == ActionKind::kRemoveGate && !is_uncertain(code)) {
     work.pod_busy = true;
     emit(ActionKind::kReadPod, work.uid(), pod_path(work.pod.object.space, work.pod.object.name),

@@ -115,12 +115,13 @@ SimulatedCluster::SimulatedCluster(std::size_t nodes, std::uint32_t gpus) : api_
   report_nodes();
 }
 
-void SimulatedCluster::set_node(const std::string& name, bool ready, bool cordoned) {
+void SimulatedCluster::set_node(const std::string& name, bool ready, bool cordoned,
+                                json::object labels) {
   json::object spec;
   if (cordoned) spec["unschedulable"] = true;
   const json::object condition{{"type", "Ready"}, {"status", ready ? "True" : "False"}};
   api_.store().put(parsed(kNodes),
-                   {{"metadata", json::object{{"name", name}}},
+                   {{"metadata", json::object{{"name", name}, {"labels", std::move(labels)}}},
                     {"spec", std::move(spec)},
                     {"status", json::object{{"conditions", json::array{condition}}}}});
 }
@@ -133,6 +134,11 @@ void SimulatedCluster::fail_gpu(const std::string& node, std::uint32_t index) {
   agent::MachineGpu& gpu = machines_.at(node).state.gpus.at(index);
   gpu.resting = "it fell off the bus";
   gpu.lost = true;
+}
+
+void SimulatedCluster::create(const std::string& collection, const json::object& object) {
+  const auto made = api_.create(collection, object);
+  DIVVY_CHECK(made.has_value(), "{}", made.error().message);
 }
 
 void SimulatedCluster::create_claim(const std::string& name, const std::string& gpu,
@@ -168,7 +174,10 @@ void SimulatedCluster::create_pod(const TestPod& pod) {
   DIVVY_CHECK(request.has_value(), "{}", request.error().message);
   model::JobSpec spec(*std::move(request));
   spec.holder = model::Holder::kSlice;
+  spec.priority = pod.priority;
+  spec.where.members_near = pod.near;
   PodRequest asked(std::move(spec));
+  asked.gang = pod.gang;
   asked.dialect = "divvy";
   asked.containers = pod.containers;
   if (pod.slots) asked.way = Way::kSlots;
@@ -189,12 +198,14 @@ void SimulatedCluster::create_pod(const TestPod& pod) {
   } else {
     pod_spec["nodeName"] = pod.node;
   }
-  const auto made = api_.create(
-      fmt::format("/api/v1/namespaces/{}/pods", pod.space),
-      {{"metadata", json::object{{"name", pod.name},
-                                 {"annotations", json::object{{kRequestAnnotation,
-                                                               write_request_annotation(asked)}}}}},
-       {"spec", std::move(pod_spec)}});
+  json::object metadata = pod.metadata;
+  metadata["name"] = pod.name;
+  json::object annotations = object_at(metadata, {"annotations"});
+  annotations[kRequestAnnotation] = write_request_annotation(asked);
+  metadata["annotations"] = std::move(annotations);
+  const auto made =
+      api_.create(fmt::format("/api/v1/namespaces/{}/pods", pod.space),
+                  {{"metadata", std::move(metadata)}, {"spec", std::move(pod_spec)}});
   DIVVY_CHECK(made.has_value(), "{}", made.error().message);
 }
 
@@ -241,6 +252,7 @@ bool SimulatedCluster::fits(const std::string& node) const {
 // Takes an allocation as it is, reserves the claim, binds. Clears the allocation where its node
 // is full and another one is not.
 void SimulatedCluster::schedule() {
+  forget_assumed();
   for (const json::object& pod : api_.list(kPods)) {
     const bool waits = text_at(pod, {"spec", "nodeName"}).empty() &&
                        array_at(pod, {"spec", "schedulingGates"}).empty() &&
@@ -257,7 +269,10 @@ void SimulatedCluster::schedule() {
     const std::string node = allocation_of(*claim).node;
     json::object status = object_at(*claim, {"status"});
     const std::string path = claim_path(space, claim_name(pod));
-    if (!fits(node)) {
+    const bool waits_for_word = allocation_of(*claim).awaits_go;
+    const bool assumed = assumed_.contains(text(*claim, {"metadata", "uid"}));
+    if (assumed && wait_for_word(*claim, path)) continue;
+    if (!assumed && !fits(node)) {
       const bool elsewhere = std::ranges::any_of(
           node_names_, [&](const std::string& other) { return other != node && fits(other); });
       if (elsewhere) {
@@ -276,14 +291,52 @@ void SimulatedCluster::schedule() {
       }
       continue;
     }
-    json::array reserved = array_at(*claim, {"status", "reservedFor"});
-    reserved.push_back(json::object{
-        {"resource", "pods"}, {"name", name}, {"uid", text(pod, {"metadata", "uid"})}});
-    status["reservedFor"] = std::move(reserved);
-    put_status(*claim, path, std::move(status));
+    if (!assumed) {
+      json::array reserved = array_at(*claim, {"status", "reservedFor"});
+      reserved.push_back(json::object{
+          {"resource", "pods"}, {"name", name}, {"uid", text(pod, {"metadata", "uid"})}});
+      status["reservedFor"] = std::move(reserved);
+      put_status(*claim, path, std::move(status));
+      if (waits_for_word) {
+        assumed_[text(*claim, {"metadata", "uid"})] = node;
+        --room[node];
+        continue;
+      }
+    }
+    if (assumed_.erase(text(*claim, {"metadata", "uid"})) != 0) ++room[node];
     const auto bound = api_.create(pod_path(space, name) + "/binding",
                                    {{"target", json::object{{"kind", "Node"}, {"name", node}}}});
     if (bound) --room[node];
+  }
+}
+
+bool SimulatedCluster::wait_for_word(const json::object& claim, const std::string& path) {
+  const auto facts = read_claim(claim);
+  DIVVY_CHECK(facts.has_value() && facts->has_value(), "a claim that cannot be read");
+  if ((*facts)->no) {
+    json::object status = object_at(claim, {"status"});
+    for (const char* const field : {"allocation", "reservedFor", "devices"}) status.erase(field);
+    put_status(claim, path, std::move(status));
+    ++room[assumed_.at(text(claim, {"metadata", "uid"}))];
+    assumed_.erase(text(claim, {"metadata", "uid"}));
+    return true;
+  }
+  return !(*facts)->go;
+}
+
+// What was reserved for a pod that is not there any more is free again.
+void SimulatedCluster::forget_assumed() {
+  std::set<std::string> reserved;
+  for (const json::object& claim : api_.list(kClaims)) {
+    if (is_allocated(claim)) reserved.insert(text(claim, {"metadata", "uid"}));
+  }
+  for (auto it = assumed_.begin(); it != assumed_.end();) {
+    if (reserved.contains(it->first)) {
+      ++it;
+      continue;
+    }
+    ++room[it->second];
+    it = assumed_.erase(it);
   }
 }
 

@@ -35,6 +35,10 @@ class OneThreadApi final : public ApiServer {
                const std::stop_token& stop) override;
 
   [[nodiscard]] FakeStore& store() { return store_; }
+  // Names of pods that a disruption budget keeps.
+  std::set<std::string> kept_by_budget;
+  // Before 1.36: what a claim says of them is dropped.
+  bool knows_binding_conditions = true;
   [[nodiscard]] std::vector<boost::json::object> list(const std::string& collection) const;
 
  private:
@@ -50,6 +54,10 @@ struct TestPod {
   std::string claim = {};  // refers to a claim that somebody wrote, and asks for nothing else
   boost::json::object more = {};  // of its spec
   bool slots = false;             // it goes by slots
+  boost::json::object metadata = {};            // labels, owners, ... besides
+  std::optional<PodGang> gang = std::nullopt;  // as the webhook read it
+  model::Near near = {};                       // to each other
+  std::int32_t priority = 0;
 };
 
 class SimulatedCluster {
@@ -62,6 +70,8 @@ class SimulatedCluster {
 
   // As the webhook leaves it.
   void create_pod(const TestPod& pod);
+  // Anything else.
+  void create(const std::string& collection, const boost::json::object& object);
   // As people write one.
   void create_claim(const std::string& name, const std::string& gpu,
                     const std::string& space = "team-a");
@@ -84,7 +94,8 @@ class SimulatedCluster {
   // How many more pods kube-scheduler would put there (their CPUs).
   std::map<std::string, int> room;
   // What it says of pods that fit nowhere, and for how long.
-  void set_node(const std::string& name, bool ready, bool cordoned = false);
+  void set_node(const std::string& name, bool ready, bool cordoned = false,
+                boost::json::object labels = {});
   void remove_node(const std::string& name);
   // Told with the next report of its node.
   void fail_gpu(const std::string& node, std::uint32_t index);
@@ -117,6 +128,9 @@ class SimulatedCluster {
                              const boost::json::object& pod);
   [[nodiscard]] bool grant(Machine& machine, const std::string& uid, Held held);
   void schedule_pinned(const boost::json::object& pod);
+  // Reserved, and not bound before it is told to.
+  [[nodiscard]] bool wait_for_word(const boost::json::object& claim, const std::string& path);
+  void forget_assumed();
   void unprepare(Machine& machine, const std::string& pod_uid);
   [[nodiscard]] std::optional<std::string> overbooked(
       const std::map<std::pair<std::string, std::string>, std::pair<std::uint64_t, std::uint64_t>>&
@@ -128,6 +142,7 @@ class SimulatedCluster {
   OneThreadApi api_;
   std::vector<std::string> node_names_;
   std::map<std::string, Machine> machines_;
+  std::map<std::string, std::string> assumed_;  // nodes by uid of claims that are reserved there
   std::set<std::string> finished_;  // pods (namespace/name) whose containers have ended
   std::set<std::string> ran_;       // pods that were Running at some time
   std::size_t refused_prepares_ = 0;
@@ -156,7 +171,7 @@ class TestController {
  private:
   SimulatedCluster& cluster_;
   std::unique_ptr<ClusterQueue> queue_;
-  std::array<std::size_t, 5> heard_{};
+  std::array<std::size_t, 6> heard_{};
   std::deque<Action> actions_;
 };
 

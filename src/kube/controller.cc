@@ -27,12 +27,23 @@ void trim_pod(json::object& pod) {
   drop_managed_fields(pod);
   const auto ours = read_pod(pod);
   if (!ours || *ours) return;
+  const bool in_group = read_named_group(pod).has_value();
   json::object metadata;
   for (const char* const field : {"namespace", "name", "uid", "resourceVersion"}) {
     const std::string_view text = text_at(pod, {"metadata", field});
     if (!text.empty()) metadata[field] = text;
   }
+  json::object spec;
+  if (in_group) {
+    metadata["labels"] = object_at(pod, {"metadata", "labels"});
+    metadata["annotations"] = object_at(pod, {"metadata", "annotations"});
+    for (const char* const field : {"schedulingGroup", "workloadRef"}) {
+      const json::object& group = object_at(pod, {"spec", field});
+      if (!group.empty()) spec[field] = group;
+    }
+  }
   pod = {{"metadata", std::move(metadata)}};
+  if (!spec.empty()) pod["spec"] = std::move(spec);
 }
 
 void trim_node(json::object& node) {
@@ -47,6 +58,7 @@ constexpr std::array kPaths{
     std::pair(ObjectKind::kGpuNode, "/apis/divvy.dev/v1/gpunodes"),
     std::pair(ObjectKind::kNode, "/api/v1/nodes"),
     std::pair(ObjectKind::kNamespace, "/api/v1/namespaces"),
+    std::pair(ObjectKind::kQueue, "/apis/divvy.dev/v1/queues"),
 };
 
 }  // namespace
@@ -64,6 +76,7 @@ Result<std::unique_ptr<Controller>> Controller::create(ApiServer& reading, ApiSe
   }
   for (const auto& [kind, path] : kPaths) {
     if (kind == ObjectKind::kClaim && !self->options_.claims) continue;
+    if (kind == ObjectKind::kQueue && !self->options_.queues) continue;
     MirrorOptions mirror{.path = path};
     mirror.trim = kind == ObjectKind::kPod    ? trim_pod
                   : kind == ObjectKind::kNode ? trim_node

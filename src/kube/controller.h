@@ -35,6 +35,7 @@ class Controller {
     LeaseOptions lease = {};
     unsigned writers = 8;
     bool claims = true;  // whether this cluster has resource claims
+    bool queues = true;  // whether it has queues as objects
   };
 
   // `reading` is for lists, watches and the lease. A request of `writing` has to end within five
@@ -129,7 +130,7 @@ class Controller {
   TimePoint rests_until_;
 
   std::vector<std::thread> writers_;
-  std::array<std::unique_ptr<Mirror>, 5> mirrors_;
+  std::array<std::unique_ptr<Mirror>, 6> mirrors_;
   std::thread thread_;
   std::unique_ptr<LeaderElection> election_;
   std::atomic<const LeaderElection*> elected_ = nullptr;  // it, once it is made

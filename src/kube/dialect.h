@@ -38,6 +38,7 @@ struct Reading {
   std::vector<std::string> devices = {};
   model::TopologyPreference topology = model::TopologyPreference::kAny;
   model::Near gpus_near = {};
+  model::Near members_near = {};  // the pods of its gang
   std::optional<model::JobClass> job_class = std::nullopt;
   std::optional<model::GpuMode> mode = std::nullopt;
   std::optional<bool> preemptible = std::nullopt;

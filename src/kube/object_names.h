@@ -18,6 +18,10 @@ inline constexpr std::string_view kRequestAnnotation = "divvy.dev/request";
 inline constexpr std::string_view kAllocationAnnotation = "divvy.dev/allocation";
 // The resource that such a pod's containers name, one each; node agents offer many of them.
 inline constexpr std::string_view kSlotResource = "divvy.dev/slot";
+// Conditions of the devices of a gang's claims: kube-scheduler binds its pods when all of them may
+// go, and gives their claims back when they may not.
+inline constexpr std::string_view kGoCondition = "divvy.dev/go";
+inline constexpr std::string_view kNoCondition = "divvy.dev/no";
 // In a pod's spec.resourceClaims.
 inline constexpr std::string_view kPodClaim = "divvy";
 // Of the names of claims that Divvy makes.

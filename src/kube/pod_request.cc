@@ -98,6 +98,7 @@ Result<model::JobSpec> spec_of(const Reading& reading, const DialectPolicy& poli
   }
   spec.devices = reading.devices;
   spec.where.gpus_near = reading.gpus_near;
+  spec.where.members_near = reading.members_near;
   spec.job_class = reading.job_class.value_or(model::JobClass::kBatch);
   spec.priority = reading.priority.value_or(0);
   spec.preemptible = reading.preemptible.value_or(true);

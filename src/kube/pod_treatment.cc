@@ -12,11 +12,13 @@ namespace divvy::kube {
 namespace {
 
 constexpr std::string_view kPrefix = "divvy.dev/";
-constexpr std::array<std::string_view, 13> kKnown{
-    "divvy.dev/gpu",    "divvy.dev/gpu-memory", "divvy.dev/container", "divvy.dev/class",
-    "divvy.dev/cap",    "divvy.dev/model",      "divvy.dev/not-model", "divvy.dev/topology",
-    "divvy.dev/queue",  "divvy.dev/priority",   "divvy.dev/gang",      "divvy.dev/gang-size",
-    "divvy.dev/request"};
+constexpr std::array<std::string_view, 15> kKnown{
+    "divvy.dev/gpu",       "divvy.dev/gpu-memory",  "divvy.dev/container", "divvy.dev/class",
+    "divvy.dev/cap",       "divvy.dev/model",       "divvy.dev/not-model", "divvy.dev/topology",
+    "divvy.dev/queue",     "divvy.dev/priority",    "divvy.dev/gang",      "divvy.dev/gang-size",
+    "divvy.dev/gang-near", "divvy.dev/preemptible", "divvy.dev/request"};
+// Of divvy.dev/gang: the pod stands alone, whatever it is a part of.
+constexpr std::string_view kNoGang = "none";
 
 template <typename T>
 Result<T> parsed(const PodText& text, Result<T> value) {
@@ -39,6 +41,10 @@ Status read_models(const PodView& pod, Reading& reading) {
 Status read_gang(const PodView& pod, Reading& reading) {
   const auto name = pod.annotation("divvy.dev/gang");
   const auto size = pod.annotation("divvy.dev/gang-size");
+  if (name && name->text == kNoGang && !size) {
+    reading.gang = PodGang{.name = std::string(kNoGang), .size = 1};
+    return {};
+  }
   if (!name) {
     if (!size) return {};
     return refuse(size->field, "it needs divvy.dev/gang beside it: the name of the gang");
@@ -47,6 +53,24 @@ Status read_gang(const PodView& pod, Reading& reading) {
   DIVVY_TRY(pods, whole_number(*size, model::Request::kMaxGangSize));
   if (pods == 0) return refuse(size->field, "a gang has at least one pod");
   reading.gang = PodGang{.name = std::string(name->text), .size = static_cast<std::uint32_t>(pods)};
+  return {};
+}
+
+// "rack", or "rack, preferred"
+Status read_nearness(const PodView& pod, Reading& reading) {
+  const auto text = pod.annotation("divvy.dev/gang-near");
+  if (!text) return {};
+  DIVVY_TRY(words, comma_list(*text));
+  const auto closeness = model::parse_closeness(words.empty() ? "" : words.front());
+  const bool known = closeness && *closeness >= model::Closeness::kZone &&
+                     *closeness <= model::Closeness::kNode;
+  const bool preferred = words.size() == 2 && words.back() == "preferred";
+  if (!known || (words.size() > 1 && !preferred)) {
+    return refuse(text->field,
+                  "the pods of a gang are on one node, rack or zone; write one of these, and "
+                  "\", preferred\" after it where others will do");
+  }
+  reading.members_near = {*closeness, !preferred};
   return {};
 }
 
@@ -87,6 +111,11 @@ Status read_treatment(const PodView& pod, Reading& reading) {
     reading.priority = static_cast<std::int32_t>(std::clamp(*pod.priority(), -kMost, kMost));
   }
   if (const auto text = pod.annotation("divvy.dev/queue")) reading.queue = text;
+  if (const auto text = pod.annotation("divvy.dev/preemptible")) {
+    DIVVY_TRY(preemptible, true_or_false(*text));
+    reading.preemptible = preemptible;
+  }
+  DIVVY_RETURN_IF_ERROR(read_nearness(pod, reading));
   return read_gang(pod, reading);
 }
 

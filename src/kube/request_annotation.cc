@@ -72,6 +72,7 @@ model::JobSpec pod_parts(const model::JobSpec& spec) {
   plain.queue = spec.queue;
   plain.devices = spec.devices;
   plain.where.gpus_near = spec.where.gpus_near;
+  plain.where.members_near = spec.where.members_near;
   plain.job_class = spec.job_class;
   plain.priority = spec.priority;
   plain.preemptible = spec.preemptible;

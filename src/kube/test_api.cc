@@ -33,6 +33,14 @@ Result<json::object> OneThreadApi::get(const std::string& path) {
 }
 
 Result<json::object> OneThreadApi::create(const std::string& path, const json::object& object) {
+  const ResourcePath to = parsed(path);
+  if (to.subresource == "eviction") {
+    if (kept_by_budget.contains(to.name)) {
+      return err(ErrorCode::kResourceExhausted,
+                 "Cannot evict pod as it would violate the pod's disruption budget.");
+    }
+    if (!array_at(object, {"deleteOptions", "dryRun"}).empty()) return object;
+  }
   return copy(store_.create(parsed(path), object));
 }
 
@@ -48,7 +56,19 @@ Result<json::object> OneThreadApi::replace(const std::string& path, const json::
       return err(ErrorCode::kInvalidArgument, "status.allocation: field is immutable");
     }
   }
-  return copy(store_.replace(to, object));
+  if (knows_binding_conditions || to.resource != "resourceclaims") {
+    return copy(store_.replace(to, object));
+  }
+  json::value kept = object;
+  boost::system::error_code none;
+  json::value* const results = kept.find_pointer("/status/allocation/devices/results", none);
+  if (results != nullptr) {
+    for (json::value& result : results->as_array()) {
+      result.as_object().erase("bindingConditions");
+      result.as_object().erase("bindingFailureConditions");
+    }
+  }
+  return copy(store_.replace(to, kept.as_object()));
 }
 
 Result<json::object> OneThreadApi::patch(const std::string& path, PatchType type,

@@ -12,7 +12,8 @@ namespace divvy::model {
 namespace {
 
 constexpr std::array<std::string_view, 2> kClassNames{"batch", "latency"};
-constexpr std::array<std::string_view, 3> kHolderNames{"members", "process", "slice"};
+constexpr std::array<std::string_view, 4> kHolderNames{"members", "process", "slice",
+                                                             "pods"};
 constexpr std::array<std::string_view, 3> kDependencyNames{"succeeded", "failed", "ended"};
 constexpr std::array<std::string_view, 16> kUlimitNames{
     "as",   "core",   "cpu",   "data", "fsize",  "locks",  "memlock",    "msgqueue",
@@ -331,9 +332,9 @@ Status check(const JobSpec& spec) {
   // The containers of a pod have a slice each, and nobody could take them to another node.
   const bool on_one_node =
       spec.holder == Holder::kSlice && spec.where.members_near == Near{Closeness::kNode, true};
+  const bool one_place = spec.members() == 1 || on_one_node || spec.holder == Holder::kPods;
   if (spec.holder != Holder::kMembers &&
-      (spec.container || spec.array || (spec.members() != 1 && !on_one_node) ||
-       spec.request.no_gpu())) {
+      (spec.container || spec.array || !one_place || spec.request.no_gpu())) {
     return wrong("holder",
                  "only a job of members has a container, tasks, several members or no GPU");
   }

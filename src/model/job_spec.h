@@ -33,6 +33,7 @@ enum class Holder {
   kMembers,  // processes and containers that Divvy starts and ends
   kProcess,  // the process that asked for them, and its children (`divvy run`)
   kSlice,    // nobody at first: containers get them by the job's name (`divvy slice create`)
+  kPods,     // pods of a cluster, a member each: ended by eviction, and made anew by their owner
 };
 [[nodiscard]] std::string_view to_string(Holder holder);
 [[nodiscard]] Result<Holder> parse_holder(std::string_view text);
@@ -148,8 +149,10 @@ struct JobSpec {
   bool hold_for_capacity = false;
 
   [[nodiscard]] std::uint32_t members() const { return request.gang_size(); }
-  // Whether Divvy may end it for somebody else, and start it again later.
-  [[nodiscard]] bool may_make_way() const { return preemptible && holder == Holder::kMembers; }
+  // Whether Divvy may end it for somebody else, so that it starts again later.
+  [[nodiscard]] bool may_make_way() const {
+    return preemptible && (holder == Holder::kMembers || holder == Holder::kPods);
+  }
   [[nodiscard]] std::uint32_t least() const {
     return least_members == 0 ? members() : least_members;
   }
