@@ -203,9 +203,8 @@ void SimulatedCluster::create_pod(const TestPod& pod) {
   json::object annotations = object_at(metadata, {"annotations"});
   annotations[kRequestAnnotation] = write_request_annotation(asked);
   metadata["annotations"] = std::move(annotations);
-  const auto made =
-      api_.create(fmt::format("/api/v1/namespaces/{}/pods", pod.space),
-                  {{"metadata", std::move(metadata)}, {"spec", std::move(pod_spec)}});
+  const auto made = api_.create(fmt::format("/api/v1/namespaces/{}/pods", pod.space),
+                                {{"metadata", std::move(metadata)}, {"spec", std::move(pod_spec)}});
   DIVVY_CHECK(made.has_value(), "{}", made.error().message);
 }
 
