@@ -132,9 +132,6 @@ class SimulatedCluster {
   [[nodiscard]] bool wait_for_word(const boost::json::object& claim, const std::string& path);
   void forget_assumed();
   void unprepare(Machine& machine, const std::string& pod_uid);
-  [[nodiscard]] std::optional<std::string> overbooked(
-      const std::map<std::pair<std::string, std::string>, std::pair<std::uint64_t, std::uint64_t>>&
-          sums) const;
   void put_status(const boost::json::object& object, const std::string& path,
                   boost::json::object status);
 
