@@ -225,8 +225,7 @@ void describe_kubernetes(CLI::App& app, Typed& typed) {
       ->type_name("LABEL")
       ->capture_default_str()
       ->group(group);
-  app.add_flag("--no-preemption", typed.kube.no_preemption,
-               "No pod makes way for another")
+  app.add_flag("--no-preemption", typed.kube.no_preemption, "No pod makes way for another")
       ->group(group);
   app.add_flag("--keep-on-failed-gpus", typed.kube.keep_on_failed_gpus,
                "Leave pods where they are when their GPU fails, instead of evicting them")

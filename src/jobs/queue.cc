@@ -356,8 +356,7 @@ void Queue::start_failed(model::JobId job, std::uint32_t attempt, const std::str
   if (Entry* const found = book_.active(job, attempt)) attempts_.start_failed(*found, why, now);
 }
 
-void Queue::member_left(model::JobId job, std::uint32_t attempt, std::uint32_t rank,
-                        WallTime now) {
+void Queue::member_left(model::JobId job, std::uint32_t attempt, std::uint32_t rank, WallTime now) {
   Entry* const found = book_.active(job, attempt);
   if (found == nullptr || rank >= found->job.members.size()) return;
   holdings_.drop_member(found->job, rank);
@@ -379,7 +378,8 @@ std::vector<std::uint32_t> Queue::join(model::JobId job, model::JobId other, Wal
   for (model::JobMember& member : members) {
     // The rank of one that has left is free.
     std::vector<model::JobMember>& all = into->job.members;
-    const auto gone = std::ranges::find_if(all, [](const auto& one) { return one.end.has_value(); });
+    const auto gone =
+        std::ranges::find_if(all, [](const auto& one) { return one.end.has_value(); });
     const auto rank = static_cast<std::uint32_t>(gone - all.begin());
     if (gone == all.end()) all.emplace_back();
     member.rank = rank;

@@ -98,8 +98,7 @@ class Queue {
   void member_left(model::JobId job, std::uint32_t attempt, std::uint32_t rank, WallTime now);
   // Of two jobs of pods that run, the members of the second are the first one's from now on, and
   // the second is not known any more. Answers with their ranks there, in the order that they had.
-  [[nodiscard]] std::vector<std::uint32_t> join(model::JobId job, model::JobId other,
-                                                WallTime now);
+  [[nodiscard]] std::vector<std::uint32_t> join(model::JobId job, model::JobId other, WallTime now);
   // It was stopped where it was and started where it is now, without an end of its job. Refused:
   // the job does not run, or the new place is not free.
   [[nodiscard]] Status member_moved(const Move& move, WallTime now);

@@ -70,9 +70,9 @@ struct PodFacts {
   std::map<std::string, std::string> node_selector = {};
   std::vector<Toleration> tolerations = {};
   Result<PodRequest> request;
-  std::optional<GangReference> gang = {};  // of which it is
-  bool says_preemptible = false;    // in an annotation of ours
-  std::chrono::seconds grace{30};  // that it has to end
+  std::optional<GangReference> gang = {};      // of which it is
+  bool says_preemptible = false;               // in an annotation of ours
+  std::chrono::seconds grace{30};              // that it has to end
   std::optional<WallTime> unschedulable = {};  // since when kube-scheduler finds no node for it
   // Its condition of ours.
   std::optional<std::size_t> condition = {};  // where it stands among the others
@@ -88,7 +88,8 @@ struct ClaimFacts {
   bool by_hand = false;       // not made by us: it says itself what it is for
   bool is_protected = false;  // it has the finalizer of allocated claims
   bool deleting = false;
-  // kube-scheduler has committed itself: whoever it is for runs there, if it need not wait for `go`.
+  // kube-scheduler has committed itself: whoever it is for runs there, if it need not wait for
+  // `go`.
   bool reserved = false;
   bool go = false;  // of a gang's: its pod may be bound
   bool no = false;  // it may not, and kube-scheduler gives the claim back

@@ -346,8 +346,8 @@ std::optional<WallTime> ClusterQueue::next(WallTime now) const {
     time = std::max(time, now);
     next = next ? std::min(*next, time) : time;
   };
-  if (!dirty_.empty() || !dirty_gangs_.empty() || !to_adopt_again_.empty() || holdings_changed_ || fleet_changed_ ||
-      queues_changed_ || pass_due_) {
+  if (!dirty_.empty() || !dirty_gangs_.empty() || !to_adopt_again_.empty() || holdings_changed_ ||
+      fleet_changed_ || queues_changed_ || pass_due_) {
     at(now);
   }
   if (!queues_told_ && !queue_objects_.empty()) at(telling_queues_rests_);
@@ -380,7 +380,8 @@ std::size_t ClusterQueue::entries_kept() const {
   return works_.size() + uids_.size() + referring_.size() + referrers_.size() + claims_.size() +
          jobs_.size() + holdings_.size() + lingering_.size() + dirty_.size() + timers_.size() +
          to_tell_.size() + gated_.size() + open_.size() + adopted_.size() + to_submit_.size() +
-         leaving_.size() + to_adopt_again_.size() + in_flight_.size() + gangs_.size() + others_.size() + dirty_gangs_.size();
+         leaving_.size() + to_adopt_again_.size() + in_flight_.size() + gangs_.size() +
+         others_.size() + dirty_gangs_.size();
 }
 
 }  // namespace divvy::kube

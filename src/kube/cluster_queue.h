@@ -1,7 +1,7 @@
 // The controller's mind: pods that ask for slices, their claims and the nodes go in as documents,
 // what is to be done at the API server comes out as actions. Every pod with our gate or annotation
-// is a job of jobs::Queue, its containers are the members; the pods of a gang are the members of one
-// job. What a claim says is allocated is held.
+// is a job of jobs::Queue, its containers are the members; the pods of a gang are the members of
+// one job. What a claim says is allocated is held.
 //
 //   see() -> decide() -> actions, carried out by others -> done() -> decide() -> ...
 //
@@ -121,10 +121,10 @@ class ClusterQueue {
     PodFacts pod;  // as last seen
     bool gone = false;
     Stage stage = Stage::kIdle;
-    model::JobId job;                 // of every stage but kIdle
+    model::JobId job;                       // of every stage but kIdle
     std::vector<std::uint32_t> ranks = {};  // of its members in that job
     std::string gang = {};                  // key of its gang; empty: it stands alone
-    bool joins = false;  // its gang runs already, or is none: it is placed by itself
+    bool joins = false;               // its gang runs already, or is none: it is placed by itself
     std::optional<Allocation> place;  // of kPlanned and kPlaced
     std::string claim_uid;            // of kPlaced: the claim's, or by slots its own
     std::uint64_t pass = 0;           // of kPlanned: which one decided it
@@ -136,18 +136,18 @@ class ClusterQueue {
     bool pod_busy = false;       // likewise on the pod
     WallTime pod_again_at;
     bool evicted = false;
-    std::string leaves = {};  // why it has to go; empty: it has not
-    bool lingers = false;     // it has gone, and its node has not let go yet
-    bool seen_held = false;   // by its node, since then
+    std::string leaves = {};                         // why it has to go; empty: it has not
+    bool lingers = false;                            // it has gone, and its node has not let go yet
+    bool seen_held = false;                          // by its node, since then
     std::optional<std::string> heartbeat_then = {};  // of its node, likewise
-    WallTime spared_until;    // it does not make way for anybody; nothing: it may
+    WallTime spared_until;         // it does not make way for anybody; nothing: it may
     std::string not_written = {};  // by slots: why the last place was not written
     bool told_stuck = false;       // by slots: that kube-scheduler does not take it where it is
     std::map<std::string, WallTime> avoided;  // nodes, and until when
     std::uint32_t refusals = 0;               // places in a row that were not taken
     std::optional<WallTime> not_before;
-    std::string refusal;            // why it is not in the queue
-    bool gang_is_missing = false;   // because others of its gang are not there
+    std::string refusal;           // why it is not in the queue
+    bool gang_is_missing = false;  // because others of its gang are not there
     bool condition_busy = false;
     bool told_queued = false;
     std::string bound_when_queued;
@@ -259,8 +259,7 @@ class ClusterQueue {
   void queue_gone(const ObjectFacts& object);
   void settle_queues();
   void tell_queues(WallTime now);
-  void queue_done(const std::string& name, const Result<boost::json::object>& result,
-                  WallTime now);
+  void queue_done(const std::string& name, const Result<boost::json::object>& result, WallTime now);
 
   // cluster_queue_gangs.cc: pods that start together
   struct Standing;  // of a gang's pods
@@ -290,8 +289,8 @@ class ClusterQueue {
 
   // cluster_queue_gang_jobs.cc: a gang as a job
   [[nodiscard]] Status check_alike(const Gang& gang, const std::vector<Work*>& works) const;
-  [[nodiscard]] Result<model::JobSpec> gang_spec(const Gang& gang,
-                                                 const std::vector<Work*>& works, WallTime now);
+  [[nodiscard]] Result<model::JobSpec> gang_spec(const Gang& gang, const std::vector<Work*>& works,
+                                                 WallTime now);
   void submit_gang(Gang& gang, const std::vector<Work*>& works, WallTime now);
   void stay_near(const Gang& gang, const Work& joining, model::JobSpec& spec) const;
   [[nodiscard]] model::Near nearness(const Gang& gang, const Work& first) const;
@@ -352,9 +351,9 @@ class ClusterQueue {
   std::map<model::JobId, std::vector<std::string>> jobs_;
   std::map<model::JobId, Leaving> leaving_;  // those that were told to go
   std::set<model::JobId> to_adopt_again_;
-  std::map<std::string, Gang> gangs_;  // by namespace and the reference's key
+  std::map<std::string, Gang> gangs_;                    // by namespace and the reference's key
   std::unordered_map<std::string, std::string> others_;  // gangs by namespace and name of pods
-  std::map<std::string, Holding> holdings_;   // by uid of the claim and node
+  std::map<std::string, Holding> holdings_;              // by uid of the claim and node
   std::map<std::string, Lingering> lingering_;
   Overbooked overbooked_;
   std::set<std::string> known_silent_;  // nodes, as the queue was told

@@ -62,8 +62,11 @@ class ClusterQueueTest : public ::testing::Test {
     // Of any object that is there: what has no living owner is deleted.
     const std::string uid(
         text_at(*cluster_.api().get("/api/v1/namespaces/team-a"), {"metadata", "uid"}));
-    metadata["ownerReferences"] = boost::json::array{boost::json::object{
-        {"apiVersion", version}, {"kind", kind}, {"name", name}, {"uid", uid}, {"controller", true}}};
+    metadata["ownerReferences"] = boost::json::array{boost::json::object{{"apiVersion", version},
+                                                                         {"kind", kind},
+                                                                         {"name", name},
+                                                                         {"uid", uid},
+                                                                         {"controller", true}}};
     return metadata;
   }
   void wait(Duration time) {

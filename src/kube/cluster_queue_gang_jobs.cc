@@ -64,9 +64,8 @@ Status ClusterQueue::check_alike(const Gang& gang, const std::vector<Work*>& wor
       return err(ErrorCode::kInvalidArgument,
                  "{}: {} asks for {} and {} for {}; the pods of a gang ask for the same: let them, "
                  "or {}",
-                 gang.reference.describe(), first.object.name,
-                 words(first.request->spec.request), pod.object.name,
-                 words(pod.request->spec.request), kRemedy);
+                 gang.reference.describe(), first.object.name, words(first.request->spec.request),
+                 pod.object.name, words(pod.request->spec.request), kRemedy);
     }
     if (pod.node_selector != first.node_selector) {
       return err(ErrorCode::kInvalidArgument,

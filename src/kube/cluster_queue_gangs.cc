@@ -1,14 +1,15 @@
 // Gangs: pods that start together or not at all. Where one stands is seen from its pods alone, so
 // that a controller that begins anew goes on:
 //
-//   somebody runs                    -> it runs; whoever comes later is placed by itself and joins it
-//   nobody runs, some have a place   -> it is being started: all have one, or all give theirs back
-//   nobody has a place               -> as soon as all are there they are one job of the queue
+//   somebody runs                    -> it runs; whoever comes later is placed by itself and joins
+//   it nobody runs, some have a place   -> it is being started: all have one, or all give theirs
+//   back nobody has a place               -> as soon as all are there they are one job of the queue
 //
-// Started it is in one sweep: all claims are allocated, then all gates are removed. Where Kubernetes
-// knows binding conditions, kube-scheduler reserves each claim and waits; when all of them are
-// reserved each gets `go`, and if one cannot be, all get `no`, and the pods live on. Where it does
-// not, a pod runs as soon as kube-scheduler takes it, and one that is not taken is placed again.
+// Started it is in one sweep: all claims are allocated, then all gates are removed. Where
+// Kubernetes knows binding conditions, kube-scheduler reserves each claim and waits; when all of
+// them are reserved each gets `go`, and if one cannot be, all get `no`, and the pods live on. Where
+// it does not, a pod runs as soon as kube-scheduler takes it, and one that is not taken is placed
+// again.
 #include <algorithm>
 #include <boost/json.hpp>
 
@@ -59,7 +60,8 @@ void ClusterQueue::enter_gang(Work& work) {
   work.gang = work.pod.object.space + "/" + reference.key();
   Gang& gang = gangs_.try_emplace(work.gang, Gang{reference, work.pod.object.space}).first->second;
   gang.pods.insert(work.uid());
-  if (reference.path.empty()) gang.size = GangSize{.pods = reference.size, .least = reference.least};
+  if (reference.path.empty())
+    gang.size = GangSize{.pods = reference.size, .least = reference.least};
 }
 
 void ClusterQueue::leave_gang(const Work& work) {
@@ -225,9 +227,8 @@ void ClusterQueue::attempt(const std::string& key, Gang& gang, const Standing& s
     take_back(key, gang, now);
     return;
   }
-  gang.complete = std::ranges::all_of(placed, [](const Work* work) {
-    return work->stage == Stage::kPlaced && !work->claim_busy;
-  });
+  gang.complete = std::ranges::all_of(
+      placed, [](const Work* work) { return work->stage == Stage::kPlaced && !work->claim_busy; });
   if (!gang.complete) return;
   unite(gang, placed, now);
   const bool all_reserved = std::ranges::all_of(placed, [this](const Work* work) {
@@ -309,11 +310,11 @@ void ClusterQueue::line_up(const std::string& key, Gang& gang, Standing& standin
   const std::size_t there = waiting.size() + standing.succeeded;
   if (there < gang.expected()) {
     read_size(key, gang, now);
-    keep_waiting(waiting,
-                 fmt::format("{}: {} of {} pods {} there, and they start together",
-                             gang.reference.describe(), there, gang.expected(),
-                             there == 1 ? "is" : "are"),
-                 now);
+    keep_waiting(
+        waiting,
+        fmt::format("{}: {} of {} pods {} there, and they start together",
+                    gang.reference.describe(), there, gang.expected(), there == 1 ? "is" : "are"),
+        now);
     return;
   }
   if (gang.reading) return;
@@ -453,13 +454,12 @@ void ClusterQueue::tell_devices(Work& work, std::string_view condition, WallTime
   }
   const bool go = condition == kGoCondition;
   for (const AllocatedSlice& slice : claim->allocation->slices) {
-    const json::object said{
-        {"type", condition},
-        {"status", "True"},
-        {"reason", go ? "AllReserved" : "TakenBack"},
-        {"message", go ? "every pod of its gang has its place"
-                       : "a pod of its gang did not get its place"},
-        {"lastTransitionTime", time_stamp(now)}};
+    const json::object said{{"type", condition},
+                            {"status", "True"},
+                            {"reason", go ? "AllReserved" : "TakenBack"},
+                            {"message", go ? "every pod of its gang has its place"
+                                           : "a pod of its gang did not get its place"},
+                            {"lastTransitionTime", time_stamp(now)}};
     devices.push_back(json::object{{"driver", kDriver},
                                    {"pool", claim->allocation->node},
                                    {"device", slice.device},

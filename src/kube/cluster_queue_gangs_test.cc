@@ -7,10 +7,10 @@ namespace {
 namespace json = boost::json;
 using namespace std::chrono_literals;
 using testing::ClusterQueueTest;
+using ::testing::HasSubstr;
 using testing::SimulatedCluster;
 using testing::TestController;
 using testing::TestPod;
-using ::testing::HasSubstr;
 
 class ClusterQueueGangs : public ClusterQueueTest {
  protected:
@@ -243,8 +243,7 @@ TEST_F(ClusterQueueGangs, IsExplainedOnEveryPodWhenTheyAskForUnlikeSlices) {
 TEST_F(ClusterQueueGangs, OfSlotsStartsTogether) {
   run("other", "1");
   for (const char* const name : {"llm-0", "llm-1"}) {
-    cluster_.create_pod(
-        {.name = name, .gpu = "1", .slots = true, .gang = PodGang{"llm", 2, 0}});
+    cluster_.create_pod({.name = name, .gpu = "1", .slots = true, .gang = PodGang{"llm", 2, 0}});
   }
   settle_all();
   EXPECT_TRUE(gated("llm-0"));

@@ -328,7 +328,8 @@ void ClusterQueue::carry(const std::vector<jobs::Decision>& decisions, WallTime 
     for (std::size_t rank = 0; rank < pods.size(); ++rank) {
       Work* const work = find(pods[rank]);
       // A pod with several containers has several ranks.
-      if (work == nullptr || work->stage != Stage::kPlanned || work->ranks.front() != rank) continue;
+      if (work == nullptr || work->stage != Stage::kPlanned || work->ranks.front() != rank)
+        continue;
       write_place(*work, claim_of(*work), now);
     }
   }
@@ -494,8 +495,8 @@ void ClusterQueue::update_fleet(WallTime now) {
   for (const auto& [name, node] : gpu_nodes_) {
     if (now - node.heard() > options_.silence) known_silent_.insert(name);
   }
-  const Status known =
-      queue_->set_fleet(fleet_of(gpu_nodes_, nodes_, overbooked_, options_.topology, now, options_.silence));
+  const Status known = queue_->set_fleet(
+      fleet_of(gpu_nodes_, nodes_, overbooked_, options_.topology, now, options_.silence));
   if (!known) log_error("nodes not usable by the queue", {{"reason", known.error().message}});
   for (auto& [uid, work] : works_) {
     // What it asks may be more than there was.

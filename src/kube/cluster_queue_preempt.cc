@@ -20,8 +20,7 @@ json::object eviction(const PodFacts& pod, bool dry_run) {
   if (dry_run) options["dryRun"] = json::array{"All"};
   return {{"apiVersion", "policy/v1"},
           {"kind", "Eviction"},
-          {"metadata",
-           json::object{{"name", pod.object.name}, {"namespace", pod.object.space}}},
+          {"metadata", json::object{{"name", pod.object.name}, {"namespace", pod.object.space}}},
           {"deleteOptions", std::move(options)}};
 }
 
@@ -35,8 +34,8 @@ bool is_for_others(model::StopReason reason) {
 std::string ClusterQueue::name_of(model::JobId job) {
   const auto pods = jobs_.find(job);
   if (pods == jobs_.end()) return "another pod";
-  const auto first = std::ranges::find_if(
-      pods->second, [](const std::string& uid) { return !uid.empty(); });
+  const auto first =
+      std::ranges::find_if(pods->second, [](const std::string& uid) { return !uid.empty(); });
   const Work* const work = first == pods->second.end() ? nullptr : find(*first);
   if (work == nullptr) return "another pod";
   const Gang* const gang = gang_of(*work);
@@ -58,17 +57,18 @@ void ClusterQueue::stop(const jobs::Stop& stop, WallTime now) {
       why = fmt::format("preempted by {}, whose priority is {} (this one's is {})", who,
                         other->spec.priority, job->spec.priority);
     } else {
-      why = fmt::format("queue {} had borrowed its GPUs from queue {}, which wants them back for {}",
-                        job->spec.queue, other->spec.queue, who);
+      why =
+          fmt::format("queue {} had borrowed its GPUs from queue {}, which wants them back for {}",
+                      job->spec.queue, other->spec.queue, who);
     }
     const std::string makes_way = name_of(stop.job);
     for (const std::string& uid : jobs_.at(*stop.makes_way_for)) {
       Work* const work = find(uid);
       if (work == nullptr) continue;
-      tell_event(*work, "Normal", "DivvyMakesRoom",
-                 fmt::format("{} makes way for it and has {} s to end", makes_way,
-                             stop.grace.count()),
-                 now);
+      tell_event(
+          *work, "Normal", "DivvyMakesRoom",
+          fmt::format("{} makes way for it and has {} s to end", makes_way, stop.grace.count()),
+          now);
     }
   }
   std::vector<Work*> works;

@@ -8,11 +8,11 @@ namespace {
 namespace json = boost::json;
 using namespace std::chrono_literals;
 using testing::ClusterQueueTest;
-using testing::SimulatedCluster;
-using testing::TestController;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using testing::SimulatedCluster;
+using testing::TestController;
 
 class ClusterQueuePreemption : public ClusterQueueTest {
  protected:
@@ -45,10 +45,10 @@ class ClusterQueuePreemption : public ClusterQueueTest {
                     {{"metadata", json::object{{"name", name}}}, {"spec", json::parse(spec)}});
   }
   void put_in(const char* space, const char* queue) {
-    const auto changed =
-        cluster_.api().patch(fmt::format("/api/v1/namespaces/{}", space), PatchType::kMerge,
-                             json::parse(fmt::format(
-                                 R"({{"metadata": {{"labels": {{"divvy.dev/queue": "{}"}}}}}})", queue)));
+    const auto changed = cluster_.api().patch(
+        fmt::format("/api/v1/namespaces/{}", space), PatchType::kMerge,
+        json::parse(
+            fmt::format(R"({{"metadata": {{"labels": {{"divvy.dev/queue": "{}"}}}}}})", queue)));
     ASSERT_TRUE(changed.has_value());
   }
   json::object status(const char* queue) {

@@ -73,10 +73,9 @@ void ClusterQueue::tell_queues(WallTime now) {
     if (status == queue.status || queues_busy_.contains(name)) continue;
     queues_busy_.insert(name);
     emit(ActionKind::kWriteQueue, name, fmt::format("/apis/divvy.dev/v1/queues/{}/status", name),
-         json::array{json::object{{"op", "test"},
-                                  {"path", "/metadata/uid"},
-                                  {"value", queue.object.uid}},
-                     json::object{{"op", "add"}, {"path", "/status"}, {"value", status}}});
+         json::array{
+             json::object{{"op", "test"}, {"path", "/metadata/uid"}, {"value", queue.object.uid}},
+             json::object{{"op", "add"}, {"path", "/status"}, {"value", status}}});
   }
 }
 

@@ -103,8 +103,7 @@ void ClusterQueue::settle(Work& work, WallTime now) {
     return;
   }
   const ClaimFacts* const claim = claim_of(work);
-  work.lingers =
-      work.stage == Stage::kPlaced && leaving_.contains(work.job) && !has_let_go(work);
+  work.lingers = work.stage == Stage::kPlaced && leaving_.contains(work.job) && !has_let_go(work);
   if (work.lingers) {
     holdings_changed_ = true;
     return;

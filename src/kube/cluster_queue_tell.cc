@@ -102,13 +102,15 @@ PodReport ClusterQueue::report(const Work& work, WallTime now, bool guess) {
   }
   report.wait = guess ? queue_->explain(work.job, now) : queue_->why_it_waits(work.job, now);
   report.text = for_pods(report.wait.text);
-  if (const Gang* const gang = gang_of(work); gang != nullptr && gang->size && gang->size->is_gang()) {
+  if (const Gang* const gang = gang_of(work);
+      gang != nullptr && gang->size && gang->size->is_gang()) {
     report.text = gang->runs ? fmt::format("{} runs, and this pod joins it: {}",
                                            gang->reference.describe(), report.text)
                              : fmt::format("{}, {} pods that start together: {}",
                                            gang->reference.describe(), gang->queued, report.text);
     if (!gang->runs && !gang->refusal.empty()) {
-      report.text += fmt::format("; it was placed before and taken back, because {}", gang->refusal);
+      report.text +=
+          fmt::format("; it was placed before and taken back, because {}", gang->refusal);
     }
   }
   report.wait.text = report.text;
@@ -160,8 +162,7 @@ void ClusterQueue::tell_due(WallTime now) {
       tell_soon(*work, now + options_.tell_again);
     }
     if (!std::exchange(work->told_queued, true) && !work->pod.condition) {
-      const bool waits =
-          work->gang_is_missing || (work->stage == Stage::kQueued && !work->bound());
+      const bool waits = work->gang_is_missing || (work->stage == Stage::kQueued && !work->bound());
       tell_event(*work, waits ? "Normal" : "Warning", waits ? "DivvyQueued" : "DivvyNotPlaced",
                  now_is.text, now);
     }

@@ -203,9 +203,8 @@ void SimulatedCluster::create_pod(const TestPod& pod) {
   json::object annotations = object_at(metadata, {"annotations"});
   annotations[kRequestAnnotation] = write_request_annotation(asked);
   metadata["annotations"] = std::move(annotations);
-  const auto made =
-      api_.create(fmt::format("/api/v1/namespaces/{}/pods", pod.space),
-                  {{"metadata", std::move(metadata)}, {"spec", std::move(pod_spec)}});
+  const auto made = api_.create(fmt::format("/api/v1/namespaces/{}/pods", pod.space),
+                                {{"metadata", std::move(metadata)}, {"spec", std::move(pod_spec)}});
   DIVVY_CHECK(made.has_value(), "{}", made.error().message);
 }
 
@@ -544,84 +543,6 @@ void SimulatedCluster::settle() {
     manage();
   }
   report_nodes();
-}
-
-// --- What must hold ---
-
-std::optional<std::string> SimulatedCluster::overbooked(
-    const std::map<std::pair<std::string, std::string>, std::pair<std::uint64_t, std::uint64_t>>&
-        sums) const {
-  for (const auto& [where, sum] : sums) {
-    if (sum.first > Share::kWhole || sum.second > gib(100).count()) {
-      return fmt::format("{} thousandths and {} bytes on {} of {}", sum.first, sum.second,
-                         where.second, where.first);
-    }
-  }
-  return std::nullopt;
-}
-
-std::optional<std::string> SimulatedCluster::overbooked_claims() const {
-  std::map<std::pair<std::string, std::string>, std::pair<std::uint64_t, std::uint64_t>> sums;
-  for (const json::object& claim : api_.list(kClaims)) {
-    if (!is_allocated(claim)) continue;
-    const Allocation allocation = allocation_of(claim);
-    for (const AllocatedSlice& one : allocation.slices) {
-      auto& sum = sums[{allocation.node, one.slice.gpu().str()}];
-      sum.first += one.slice.share().thousandths();
-      sum.second += one.slice.memory().count();
-    }
-  }
-  for (const json::object& pod : api_.list(kPods)) {
-    const auto allocation = has_ended(pod) ? std::nullopt : allocation_in(pod);
-    if (!allocation) continue;
-    for (const AllocatedSlice& one : allocation->slices) {
-      auto& sum = sums[{allocation->node, one.slice.gpu().str()}];
-      sum.first += one.slice.share().thousandths();
-      sum.second += one.slice.memory().count();
-    }
-  }
-  return overbooked(sums);
-}
-
-std::optional<std::string> SimulatedCluster::overbooked_ledgers() const {
-  std::map<std::pair<std::string, std::string>, std::pair<std::uint64_t, std::uint64_t>> sums;
-  for (const auto& [node, machine] : machines_) {
-    for (const auto& [uid, held] : machine.ledger) {
-      for (const AllocatedSlice& one : held.slices) {
-        auto& sum = sums[{node, one.slice.gpu().str()}];
-        sum.first += one.slice.share().thousandths();
-        sum.second += one.slice.memory().count();
-      }
-    }
-  }
-  return overbooked(sums);
-}
-
-std::optional<std::string> SimulatedCluster::shared_devices() const {
-  std::map<std::string, std::string> claims;  // by device
-  for (const json::object& claim : api_.list(kClaims)) {
-    if (!is_allocated(claim)) continue;
-    for (const AllocatedSlice& one : allocation_of(claim).slices) {
-      const auto [other, is_new] = claims.emplace(one.device, key_of(claim));
-      if (!is_new)
-        return fmt::format("{} is of {} and {}", one.device, other->second, key_of(claim));
-    }
-  }
-  for (const json::object& pod : api_.list(kPods)) {
-    const auto allocation = allocation_in(pod);
-    if (!allocation) continue;
-    for (const AllocatedSlice& one : allocation->slices) {
-      const auto [other, is_new] = claims.emplace(one.device, key_of(pod));
-      if (!is_new) return fmt::format("{} is of {} and {}", one.device, other->second, key_of(pod));
-    }
-  }
-  return std::nullopt;
-}
-
-std::size_t SimulatedCluster::held() const {
-  std::size_t held = 0;
-  for (const auto& [node, machine] : machines_) held += machine.ledger.size();
-  return held;
 }
 
 }  // namespace divvy::kube::testing

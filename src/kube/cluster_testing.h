@@ -52,9 +52,9 @@ struct TestPod {
   std::vector<std::string> containers = {"main"};
   std::string node = {};   // made with spec.nodeName
   std::string claim = {};  // refers to a claim that somebody wrote, and asks for nothing else
-  boost::json::object more = {};  // of its spec
-  bool slots = false;             // it goes by slots
-  boost::json::object metadata = {};            // labels, owners, ... besides
+  boost::json::object more = {};               // of its spec
+  bool slots = false;                          // it goes by slots
+  boost::json::object metadata = {};           // labels, owners, ... besides
   std::optional<PodGang> gang = std::nullopt;  // as the webhook read it
   model::Near near = {};                       // to each other
   std::int32_t priority = 0;
@@ -132,9 +132,6 @@ class SimulatedCluster {
   [[nodiscard]] bool wait_for_word(const boost::json::object& claim, const std::string& path);
   void forget_assumed();
   void unprepare(Machine& machine, const std::string& pod_uid);
-  [[nodiscard]] std::optional<std::string> overbooked(
-      const std::map<std::pair<std::string, std::string>, std::pair<std::uint64_t, std::uint64_t>>&
-          sums) const;
   void put_status(const boost::json::object& object, const std::string& path,
                   boost::json::object status);
 
@@ -143,8 +140,8 @@ class SimulatedCluster {
   std::vector<std::string> node_names_;
   std::map<std::string, Machine> machines_;
   std::map<std::string, std::string> assumed_;  // nodes by uid of claims that are reserved there
-  std::set<std::string> finished_;  // pods (namespace/name) whose containers have ended
-  std::set<std::string> ran_;       // pods that were Running at some time
+  std::set<std::string> finished_;              // pods (namespace/name) whose containers have ended
+  std::set<std::string> ran_;                   // pods that were Running at some time
   std::size_t refused_prepares_ = 0;
 };
 

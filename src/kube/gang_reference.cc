@@ -95,14 +95,13 @@ std::optional<GangReference> in_pod_group(const json::object& pod) {
     gang.name = workload;
     gang.part = text_at(pod, {"spec", "workloadRef", "podGroup"});
     // Each replica of a group is a gang of its own.
-    gang.round = gang.part + "/" +
-                 std::string(text_at(pod, {"spec", "workloadRef", "podGroupReplicaKey"}));
+    gang.round =
+        gang.part + "/" + std::string(text_at(pod, {"spec", "workloadRef", "podGroupReplicaKey"}));
     gang.path = path_of("scheduling.k8s.io/v1alpha1", space_of(pod), "workloads", workload);
   } else if (is_name(coscheduling)) {
     gang.kind = GangKind::kCoscheduling;
     gang.name = coscheduling;
-    gang.path =
-        path_of("scheduling.x-k8s.io/v1alpha1", space_of(pod), "podgroups", coscheduling);
+    gang.path = path_of("scheduling.x-k8s.io/v1alpha1", space_of(pod), "podgroups", coscheduling);
   } else {
     return std::nullopt;
   }
@@ -153,8 +152,7 @@ std::optional<GangReference> in_leader_worker_set(const json::object& pod) {
   const std::string_view index = label(pod, "leaderworkerset.sigs.k8s.io/worker-index");
   gang.part = index == "0" || index.empty() ? "leader" : "worker";
   gang.rank.index = number(index);
-  gang.path =
-      path_of("leaderworkerset.x-k8s.io/v1", space_of(pod), "leaderworkersets", name);
+  gang.path = path_of("leaderworkerset.x-k8s.io/v1", space_of(pod), "leaderworkersets", name);
   return gang;
 }
 

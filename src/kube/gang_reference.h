@@ -17,15 +17,15 @@
 namespace divvy::kube {
 
 enum class GangKind {
-  kNamed,           // the pods say it all: divvy.dev/gang, sharedgpu/group_name
-  kVolcano,         // scheduling.volcano.sh PodGroup
-  kKai,             // scheduling.run.ai PodGroup
-  kCoscheduling,    // scheduling.x-k8s.io PodGroup, of scheduler-plugins
-  kPodGroup,        // scheduling.k8s.io PodGroup
-  kWorkload,        // scheduling.k8s.io Workload, which was before that
-  kJobSet,          // also of a TrainJob
+  kNamed,         // the pods say it all: divvy.dev/gang, sharedgpu/group_name
+  kVolcano,       // scheduling.volcano.sh PodGroup
+  kKai,           // scheduling.run.ai PodGroup
+  kCoscheduling,  // scheduling.x-k8s.io PodGroup, of scheduler-plugins
+  kPodGroup,      // scheduling.k8s.io PodGroup
+  kWorkload,      // scheduling.k8s.io Workload, which was before that
+  kJobSet,        // also of a TrainJob
   kLeaderWorkerSet,
-  kKubeflow,        // PyTorchJob, TFJob, MPIJob, ...
+  kKubeflow,  // PyTorchJob, TFJob, MPIJob, ...
   kRayCluster,
   kJob,
 };

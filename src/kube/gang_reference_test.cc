@@ -67,15 +67,15 @@ TEST(GangReference, FindsPodGroups) {
       gang(pod(R"({"annotations": {"scheduling.volcano.sh/group-name": "llm"}})"),
            asks(PodGang{"llm", 0, 0}, "volcano"));
   EXPECT_EQ(by_dialect.path, volcano.path);
-  const auto kai = gang(pod(R"({"annotations": {"pod-group-name": "llm"}})"),
-                        asks(PodGang{"llm", 0, 0}, "kai"));
+  const auto kai =
+      gang(pod(R"({"annotations": {"pod-group-name": "llm"}})"), asks(PodGang{"llm", 0, 0}, "kai"));
   EXPECT_EQ(kai.path, "/apis/scheduling.run.ai/v2alpha2/namespaces/team-a/podgroups/llm");
   const auto plugins = gang(pod(R"({"labels": {"scheduling.x-k8s.io/pod-group": "llm"}})"));
   EXPECT_EQ(plugins.path, "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/team-a/podgroups/llm");
   const auto in_tree = gang(pod("{}", R"({"schedulingGroup": {"podGroupName": "llm"}})"));
   EXPECT_EQ(in_tree.path, "/apis/scheduling.k8s.io/v1alpha2/namespaces/team-a/podgroups/llm");
-  const auto workload =
-      gang(pod("{}", R"({"workloadRef": {"name": "llm", "podGroup": "w", "podGroupReplicaKey": "1"}})"));
+  const auto workload = gang(
+      pod("{}", R"({"workloadRef": {"name": "llm", "podGroup": "w", "podGroupReplicaKey": "1"}})"));
   EXPECT_EQ(workload.path, "/apis/scheduling.k8s.io/v1alpha1/namespaces/team-a/workloads/llm");
   EXPECT_EQ(workload.part, "w");
 }
@@ -124,7 +124,8 @@ TEST(GangReference, FindsKubeflowsJobsByTheirOwner) {
   EXPECT_LT(gang(pod(master.c_str())).rank, gang(pod(worker.c_str())).rank);
   const std::string mpi = owned_by("kubeflow.org/v2beta1", "MPIJob", "llm", R"({"labels": {
       "training.kubeflow.org/replica-type": "worker"}})");
-  EXPECT_EQ(gang(pod(mpi.c_str())).path, "/apis/kubeflow.org/v2beta1/namespaces/team-a/mpijobs/llm");
+  EXPECT_EQ(gang(pod(mpi.c_str())).path,
+            "/apis/kubeflow.org/v2beta1/namespaces/team-a/mpijobs/llm");
   const std::string launcher = owned_by("kubeflow.org/v1", "MPIJob", "llm", R"({"labels": {
       "training.kubeflow.org/replica-type": "launcher"}})");
   EXPECT_FALSE(read_gang(pod(launcher.c_str()), asks()));
@@ -145,8 +146,8 @@ TEST(GangReference, FindsRayClustersAndIndexedJobs) {
 TEST(GangReference, NamesNoPathThatIsNotAnObject) {
   for (const char* const name : {"..", "a/b", "../../secrets/x", "A", "a?watch=1", ""}) {
     const json::object document =
-        pod(json::serialize(json::object{{"labels", json::object{{"jobset.sigs.k8s.io/jobset-name",
-                                                                  name}}}})
+        pod(json::serialize(
+                json::object{{"labels", json::object{{"jobset.sigs.k8s.io/jobset-name", name}}}})
                 .c_str());
     EXPECT_FALSE(read_gang(document, asks())) << name;
   }
@@ -199,13 +200,13 @@ TEST(GangSize, OfGroupsIsWhatHasToStart) {
 }
 
 TEST(GangSize, OfAJobIsAllThatRunAtOnce) {
-  EXPECT_EQ(size(GangKind::kJob,
-                 R"({"completionMode": "Indexed", "completions": 8, "parallelism": 8})")
-                .pods,
-            8U);
-  EXPECT_FALSE(size(GangKind::kJob,
-                    R"({"completionMode": "Indexed", "completions": 100, "parallelism": 8})")
-                   .is_gang())
+  EXPECT_EQ(
+      size(GangKind::kJob, R"({"completionMode": "Indexed", "completions": 8, "parallelism": 8})")
+          .pods,
+      8U);
+  EXPECT_FALSE(
+      size(GangKind::kJob, R"({"completionMode": "Indexed", "completions": 100, "parallelism": 8})")
+          .is_gang())
       << "each of them has work of its own";
   EXPECT_FALSE(size(GangKind::kJob, R"({"completions": 8, "parallelism": 8})").is_gang());
 }
@@ -231,12 +232,12 @@ TEST(GangSize, OfALeaderWorkerSetIsOneGroup) {
                  R"({"replicas": 3, "leaderWorkerTemplate": {"size": 4, "workerTemplate": @}})")
                 .pods,
             4U);
-  EXPECT_EQ(size(GangKind::kLeaderWorkerSet,
-                 R"({"leaderWorkerTemplate": {"size": 4, "leaderTemplate": ~, "workerTemplate": @}})")
-                .pods,
-            3U);
-  const GangSize later =
-      size(GangKind::kLeaderWorkerSet, R"({"startupPolicy": "LeaderReady",
+  EXPECT_EQ(
+      size(GangKind::kLeaderWorkerSet,
+           R"({"leaderWorkerTemplate": {"size": 4, "leaderTemplate": ~, "workerTemplate": @}})")
+          .pods,
+      3U);
+  const GangSize later = size(GangKind::kLeaderWorkerSet, R"({"startupPolicy": "LeaderReady",
           "leaderWorkerTemplate": {"size": 4, "workerTemplate": @}})");
   EXPECT_TRUE(later.by_parts);
   EXPECT_EQ(later.parts.at("leader"), 1U);

@@ -62,8 +62,8 @@ Status read_nearness(const PodView& pod, Reading& reading) {
   if (!text) return {};
   DIVVY_TRY(words, comma_list(*text));
   const auto closeness = model::parse_closeness(words.empty() ? "" : words.front());
-  const bool known = closeness && *closeness >= model::Closeness::kZone &&
-                     *closeness <= model::Closeness::kNode;
+  const bool known =
+      closeness && *closeness >= model::Closeness::kZone && *closeness <= model::Closeness::kNode;
   const bool preferred = words.size() == 2 && words.back() == "preferred";
   if (!known || (words.size() > 1 && !preferred)) {
     return refuse(text->field,

@@ -34,7 +34,8 @@ struct ComposedQueues {
   std::map<std::string, std::string> paths;     // of objects, by name
   std::map<std::string, std::string> problems;  // of objects that do not hold, by name
 };
-[[nodiscard]] ComposedQueues compose_queues(const jobs::Settings& base, const QueueObjects& objects);
+[[nodiscard]] ComposedQueues compose_queues(const jobs::Settings& base,
+                                            const QueueObjects& objects);
 
 // For its status; `report` is null where it does not hold, and `problem` says why.
 [[nodiscard]] boost::json::object queue_status(const QueueObject& queue,

@@ -11,9 +11,12 @@ namespace {
 namespace json = boost::json;
 
 // By ObjectKind.
-constexpr std::array kCollections{"/api/v1/pods", "/apis/resource.k8s.io/v1/resourceclaims",
-                                  "/apis/divvy.dev/v1/gpunodes", "/api/v1/nodes",
-                                  "/api/v1/namespaces", "/apis/divvy.dev/v1/queues"};
+constexpr std::array kCollections{"/api/v1/pods",
+                                  "/apis/resource.k8s.io/v1/resourceclaims",
+                                  "/apis/divvy.dev/v1/gpunodes",
+                                  "/api/v1/nodes",
+                                  "/api/v1/namespaces",
+                                  "/apis/divvy.dev/v1/queues"};
 
 }  // namespace
 

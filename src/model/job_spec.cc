@@ -12,8 +12,7 @@ namespace divvy::model {
 namespace {
 
 constexpr std::array<std::string_view, 2> kClassNames{"batch", "latency"};
-constexpr std::array<std::string_view, 4> kHolderNames{"members", "process", "slice",
-                                                             "pods"};
+constexpr std::array<std::string_view, 4> kHolderNames{"members", "process", "slice", "pods"};
 constexpr std::array<std::string_view, 3> kDependencyNames{"succeeded", "failed", "ended"};
 constexpr std::array<std::string_view, 16> kUlimitNames{
     "as",   "core",   "cpu",   "data", "fsize",  "locks",  "memlock",    "msgqueue",
