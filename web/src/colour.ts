@@ -8,7 +8,16 @@ export const palette = [
   '#b5892b', '#d1603d', '#5b8c2a', '#a65fb5', '#4f6fd8', '#8c6d5a',
 ] as const;
 
-const taken = new Map<string, string>();
+const name = 'divvy-colours';
+const taken = new Map<string, string>(read());
+
+function read(): [string, string][] {
+  try {
+    return JSON.parse(sessionStorage.getItem(name) ?? '[]') as [string, string][];
+  } catch {
+    return [];
+  }
+}
 
 export function colourOf(owner: string): string {
   const known = taken.get(owner);
@@ -24,5 +33,6 @@ export function colourOf(owner: string): string {
     }
   }
   taken.set(owner, colour);
+  if (typeof sessionStorage !== 'undefined') sessionStorage.setItem(name, JSON.stringify([...taken].slice(0, 200)));
   return colour;
 }

@@ -157,7 +157,7 @@ function drawFoot(context: Canvas, one: FleetGpu, x: number, y: number, width: n
   const free = one.gpu.freeShareThousandths / 1000;
   const left =
     one.bands.length === 0
-      ? `free · ${bytes(one.gpu.memoryBytes)}`
+      ? `${trouble(one) === '' ? 'free' : 'no new work'} · ${bytes(one.gpu.memoryBytes)}`
       : `${percent(one.used)} in use`;
   context.fillText(left, x, y);
   if (one.bands.length > 0) {

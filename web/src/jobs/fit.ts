@@ -3,6 +3,7 @@
 import type { JobSpec } from '../api/types';
 import type { Machine } from '../fleet/model';
 import { parseSize } from '../text/format';
+import { isAmong } from './wait_model';
 
 export interface Places {
   fits: boolean;
@@ -29,7 +30,7 @@ export function placesFor(spec: JobSpec, machines: readonly Machine[]): Places {
   let spots = 0;
   for (const machine of machines) {
     for (const { gpu } of machine.gpus) {
-      if (gpu.unusable !== null) continue;
+      if (gpu.unusable !== null || !isAmong(spec.devices ?? [], machine.name, gpu)) continue;
       const share = asked === undefined
         ? (1000 * (memory ?? gpu.memoryBytes)) / gpu.memoryBytes
         : Math.min(1, asked) * 1000;

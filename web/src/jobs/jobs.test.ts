@@ -87,6 +87,9 @@ it('tells what each GPU lacks for a job that waits, the nearest first', () => {
     [3, ''], [0, '0.3 of compute short'], [1, '400 MiB short'], [2, 'it is cordoned'],
   ]);
   expect(askOf(job(1, { shareThousandths: 2500 }))).toMatchObject({ gpus: 3 });
+  const named = job(1, { shareThousandths: 500, spec: { devices: ['n/0', 'GPU-1'] } });
+  expect(obstacles(askOf(named), machines([[900, 900], [900, 900], [900, 900]])).map((one) => one.text))
+    .toEqual(['', '', 'not one that it asked for']);
 });
 
 it('counts room for each part of a job', () => {
@@ -96,6 +99,7 @@ it('counts room for each part of a job', () => {
   expect(placesFor({ gpu: 2 }, where)).toMatchObject({ fits: false, needed: 2, found: 1 });
   expect(placesFor({ gpu_memory: '300MiB' }, where).fits).toBe(true);
   expect(placesFor({ gpu: 0 }, machines([])).fits).toBe(true);
+  expect(placesFor({ gpu: 0.3, devices: ['1'] }, where)).toMatchObject({ found: 1, where: ['GPU 1 of n'] });
 });
 
 it('keeps the last lines of a log, and finds what is in them', () => {

@@ -1,6 +1,6 @@
 // Why a job that waits fits on no GPU, GPU by GPU. Pure: the daemon's own words say what decides
 // (quotas, reservations, topology); this is the picture beside them.
-import type { Job } from '../api/types';
+import type { Gpu, Job } from '../api/types';
 import type { FleetGpu, Machine } from '../fleet/model';
 import { bytes, share } from '../text/format';
 
@@ -10,12 +10,14 @@ export interface Ask {
   /** Of each, in thousandths. */
   share: number;
   memory: number | undefined;
+  /** Only these: index, UUID or its beginning, node/index. Empty: any. */
+  devices: readonly string[];
 }
 
 export function askOf(job: Job): Ask {
   const thousandths = job.shareThousandths;
   const gpus = Math.max(1, Math.ceil(thousandths / 1000));
-  return { gpus, share: thousandths / gpus, memory: job.gpuMemoryBytes ?? undefined };
+  return { gpus, share: thousandths / gpus, memory: job.gpuMemoryBytes ?? undefined, devices: job.spec?.devices ?? [] };
 }
 
 export interface Obstacle {
@@ -36,10 +38,21 @@ export function obstacles(ask: Ask, machines: readonly Machine[]): Obstacle[] {
   return all.sort((a, b) => a.distance - b.distance);
 }
 
+/** Whether a job that names its GPUs means this one. */
+export function isAmong(devices: readonly string[], node: string, gpu: Gpu): boolean {
+  return (
+    devices.length === 0 ||
+    devices.some((one) => one === String(gpu.index) || one === `${node}/${gpu.index}` || gpu.uuid.startsWith(one))
+  );
+}
+
 function obstacle(ask: Ask, node: string, one: FleetGpu): Obstacle {
   const { gpu } = one;
   if (gpu.unusable !== null) {
     return { node, one, fits: false, text: gpu.unusable, distance: 1e6 };
+  }
+  if (!isAmong(ask.devices, node, gpu)) {
+    return { node, one, fits: false, text: 'not one that it asked for', distance: 1e7 };
   }
   const memory = ask.memory ?? Math.floor((ask.share / 1000) * gpu.memoryBytes);
   const missing: string[] = [];

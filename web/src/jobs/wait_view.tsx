@@ -64,8 +64,9 @@ export function WaitView(props: { job: Job }) {
   );
 }
 
+// It may begin with the name of a machine, which stays as it is.
 function sentence(text: string): string {
-  return text === '' ? '' : `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+  return text === '' ? '' : `${text}.`;
 }
 
 function Device(props: { obstacle: Obstacle; share: number; scale: number }) {
