@@ -4,6 +4,7 @@
 #include <boost/json.hpp>
 #include <filesystem>
 #include <limits>
+#include <ranges>
 #include <sstream>
 
 #include "agent/waiting.h"
@@ -384,8 +385,11 @@ std::uint64_t PreparedClaims::last_use(const std::string& slot) const {
 
 // --- Unpreparing ---
 
+// The last request first, as they were granted the first one first: so what is still held, should
+// this end here and the record be lost, are its first requests, and adopt() gives them their ranks.
 Status PreparedClaims::release(const ClaimRecord& record) {
-  for (const RequestedSlices& one : requests_of(record)) {
+  const std::vector<RequestedSlices> requests = requests_of(record);
+  for (const RequestedSlices& one : requests | std::views::reverse) {
     DIVVY_RETURN_IF_ERROR(
         agent::ask_and_wait(parts_.agent, agent::ReleaseOrder{one.key}, kLongest));
   }

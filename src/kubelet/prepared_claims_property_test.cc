@@ -249,8 +249,10 @@ TEST(PreparedClaimsProperty, NothingIsLostAndNothingIsLeftWhereverItEnds) {
   const LogCapture quiet(LogLevel::kOff);
   // Always the same, so that a failure can be looked into; and a few that nobody has seen.
   std::random_device unseen;
+  // It ended between two releases, and the record was lost with it.
+  constexpr std::uint32_t kInMidRelease = 2820720222;
   for (std::uint32_t run = 0; run < 400 && !::testing::Test::HasFailure(); ++run) {
-    const std::uint32_t seed = run < 350 ? run : unseen();
+    const std::uint32_t seed = run == 0 ? kInMidRelease : run < 350 ? run : unseen();
     SCOPED_TRACE(fmt::format("seed {}", seed));
     World world(seed);
     for (int i = 0; i < 80 && !::testing::Test::HasFailure(); ++i) world.step();
