@@ -90,7 +90,7 @@ Result<std::string> path_of(const QueueObject& queue, const QueueObjects& object
                  "spec.parent: queues are at most {} deep, and none is above itself", kDeepest);
     }
     here = &parent->second;
-    path = here->object.name + "/" + path;
+    path.insert(0, here->object.name + "/");
   }
   return path;
 }
