@@ -10,29 +10,17 @@
 
 #include "kube/cluster_testing.h"
 #include "kube/json_view.h"
+#include "kube/random_events.h"
 
 namespace divvy::kube {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::any_events;
 using testing::SimulatedCluster;
 using testing::TestController;
+using Event = testing::RandomEvent;
 using Fault = TestController::Fault;
-
-struct Event {
-  std::uint8_t kind = 0;
-  std::uint32_t lot = 0;
-};
-
-void showValue(const Event& event, std::ostream& out) {
-  out << int{event.kind} << ':' << event.lot;
-}
-
-std::vector<Event> any_events() {
-  return *rc::gen::scale(2.0, rc::gen::container<std::vector<Event>>(rc::gen::build<Event>(
-                                  rc::gen::set(&Event::kind, rc::gen::inRange<std::uint8_t>(0, 24)),
-                                  rc::gen::set(&Event::lot, rc::gen::arbitrary<std::uint32_t>()))));
-}
 
 // Whoever made the pods of a gang, and makes those anew that are lost.
 struct Owner {
