@@ -67,10 +67,11 @@ if(DIVVY_FUZZ)
 endif()
 
 # Everyday builds link a hundred programs with all of their debug information, and gold needs a third
-# of the time. What ships is linked as Debian links.
+# of the time. Only programs: gold exports more of the shim than it may (thread-local variables), and
+# what ships is linked as Debian links.
 find_program(GOLD ld.gold)
 if(DIVVY_BATCH AND GOLD)
-  add_link_options(-fuse-ld=gold)
+  string(APPEND CMAKE_EXE_LINKER_FLAGS " -fuse-ld=gold")
 endif()
 
 find_package(Threads REQUIRED)

@@ -13,6 +13,7 @@
 #include "health/event_log.h"
 #include "inject/container_devices.h"
 #include "model/device_links.h"
+#include "run/child.h"
 #include "run/member_start.h"
 #include "run/rootless.h"
 #include "sys/process.h"
@@ -303,6 +304,8 @@ Result<Done> LocalAgent::carry_out(const ForgetOrder& order) {
 Result<Done> LocalAgent::carry_out(const CheckOrder& order) {
   DIVVY_TRY(user, find_member_user(order.user));
   DIVVY_RETURN_IF_ERROR(parts_.tenants.check_mode(order.mode));
+  // Root may raise them.
+  if (user.uid != 0) DIVVY_RETURN_IF_ERROR(run::check_ulimits(order.ulimits));
   if (!order.container) return Done{};
   return done(run::check_container(user, *order.container, parts_.podman,
                                    {::geteuid(), parts_.keeps_privileges}));

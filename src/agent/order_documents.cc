@@ -50,6 +50,11 @@ json::value to_value(const std::map<model::MemberKey, Bytes>& sizes) {
   for (const auto& [key, size] : sizes) object[to_string(key)] = size.count();
   return object;
 }
+json::value to_value(const std::map<std::string, model::Ulimit>& limits) {
+  json::object object;
+  for (const auto& [name, limit] : limits) object[name] = to_value(limit);
+  return object;
+}
 class Writer {
  public:
   template <typename T>
@@ -184,6 +189,16 @@ Result<Environment> from_value(const json::value& value, Type<Environment> /*typ
     variables.emplace(entry.key(), std::move(text));
   }
   return variables;
+}
+Result<std::map<std::string, model::Ulimit>> from_value(
+    const json::value& value, Type<std::map<std::string, model::Ulimit>> /*type*/) {
+  if (!value.is_object()) return err(wrong("this has to be an object with named fields"));
+  std::map<std::string, model::Ulimit> limits;
+  for (const auto& entry : value.as_object()) {
+    DIVVY_TRY(limit, from_value(entry.value(), Type<model::Ulimit>()));
+    limits.emplace(entry.key(), limit);
+  }
+  return limits;
 }
 Result<std::map<model::MemberKey, Bytes>> from_value(
     const json::value& value, Type<std::map<model::MemberKey, Bytes>> /*type*/) {

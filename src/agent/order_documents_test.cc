@@ -54,6 +54,7 @@ std::vector<Message> one_of_each() {
   start.slice = {{{"X", "y"}}, {"divvy.dev/slice=a"}, model::TenantId(9)};
   CheckOrder check{{"ada", std::nullopt, false}, std::nullopt, model::GpuMode::kMps};
   CheckOrder container = check;
+  container.ulimits = {{"memlock", {64, model::Ulimit::kUnlimited}}};
   container.container.emplace();
   container.container->image = "pytorch";
   StreamOrder stream{.kind = StreamOrder::Kind::kExec, .key = kKey};

@@ -147,6 +147,12 @@ void describe(V& v, S& s) {
   v("user", s.user);
   v("container", s.container);
   v("mode", s.mode);
+  v("ulimits", s.ulimits);
+}
+template <typename V, Is<model::Ulimit> S>
+void describe(V& v, S& s) {
+  v("soft", s.soft);
+  v("hard", s.hard);
 }
 template <typename V, Is<MachineGpu> S>
 void describe(V& v, S& s) {

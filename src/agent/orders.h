@@ -158,13 +158,14 @@ struct ForgetOrder {
   friend bool operator==(const ForgetOrder&, const ForgetOrder&) = default;
 };
 
-// Whether the machine can run work of this person, in this mode, and such a container; if not, why
-// and what to do.
+// Whether the machine can run work of this person, in this mode, with these ulimits, and such a
+// container; if not, why and what to do.
 struct CheckOrder {
   using Answer = Done;
   UserName user = {};
   std::optional<model::ContainerSpec> container = std::nullopt;
   model::GpuMode mode = model::GpuMode::kTimeslice;
+  std::map<std::string, model::Ulimit> ulimits = {};
   friend bool operator==(const CheckOrder&, const CheckOrder&) = default;
 };
 

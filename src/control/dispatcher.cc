@@ -153,11 +153,11 @@ int Dispatcher::patience_ms() {
 
 Status Dispatcher::check(const model::JobSpec& asked, const std::string& owner) {
   DIVVY_TRY(user, user_name_of(parts_.database, owner));
-  const auto runs =
-      agent::ask_and_wait(parts_.agents.here(),
-                          agent::CheckOrder{std::move(user), asked.container,
-                                            asked.mode.value_or(model::GpuMode::kTimeslice)},
-                          kMachinePatience);
+  const auto runs = agent::ask_and_wait(
+      parts_.agents.here(),
+      agent::CheckOrder{std::move(user), asked.container,
+                        asked.mode.value_or(model::GpuMode::kTimeslice), asked.limits.ulimits},
+      kMachinePatience);
   // A machine that is away can be asked when it is back.
   if (!runs && runs.error().code != ErrorCode::kUnavailable) return err(runs.error());
   const model::JobSpec spec = with_defaults(asked);

@@ -186,6 +186,17 @@ std::string ulimit_refusal(const std::string& name, const model::Ulimit& limit, 
       name, shown(limit.hard), shown(own));
 }
 
+Status check_ulimits(const std::map<std::string, model::Ulimit>& ulimits) {
+  for (const auto& [name, limit] : ulimits) {
+    DIVVY_TRY(number, ulimit_number(name));
+    rlimit own{};
+    ::getrlimit(static_cast<__rlimit_resource>(number), &own);
+    if (limit.hard <= own.rlim_max) continue;
+    return err(ErrorCode::kPermissionDenied, "{}", ulimit_refusal(name, limit, own.rlim_max));
+  }
+  return {};
+}
+
 Result<int> ulimit_number(const std::string& name) {
   for (const NamedLimit& limit : kUlimits) {
     if (name == limit.name) return limit.number;

@@ -52,6 +52,9 @@ struct ChildFailure {
 // The names that `ulimit -a` and podman have: "nofile", "memlock", ... kInvalidArgument: another
 // one.
 [[nodiscard]] Result<int> ulimit_number(const std::string& name);
+// kPermissionDenied with the remedy: one of them is above this process's own, which a process of
+// another user than root cannot have.
+[[nodiscard]] Status check_ulimits(const std::map<std::string, model::Ulimit>& ulimits);
 // Why this limit cannot be had where the daemon's own is `own`, and what to do.
 [[nodiscard]] std::string ulimit_refusal(const std::string& name, const model::Ulimit& limit,
                                          std::uint64_t own);

@@ -139,8 +139,9 @@ class PodmanProgram final : public MemberProgram {
 
   Result<ChildPlan> start() const override {
     MemberStart member = member_;
-    if (podman_.user != PodmanUser::kDaemon && member.uid != 0)
-      DIVVY_RETURN_IF_ERROR(check_ulimits());
+    if (podman_.user != PodmanUser::kDaemon && member.uid != 0) {
+      DIVVY_RETURN_IF_ERROR(check_ulimits(member_.limits.ulimits));
+    }
     if (podman_.user == PodmanUser::kRoot && member.uid != 0) {
       DIVVY_TRY(staged, stage_mounts(folder_, as_user(), member.container->mounts));
       member.container->mounts = std::move(staged);
@@ -218,19 +219,6 @@ class PodmanProgram final : public MemberProgram {
     }
     plan.environment[kMemberVariable] = podman_.name;
     return plan;
-  }
-
-  // Root's podman would set any, and the user's complains in its own words; a process of the user's
-  // has the daemon's own at most.
-  Status check_ulimits() const {
-    for (const auto& [name, limit] : member_.limits.ulimits) {
-      DIVVY_TRY(number, ulimit_number(name));
-      rlimit own{};
-      ::getrlimit(static_cast<__rlimit_resource>(number), &own);
-      if (limit.hard <= own.rlim_max) continue;
-      return err(ErrorCode::kPermissionDenied, "{}", ulimit_refusal(name, limit, own.rlim_max));
-    }
-    return {};
   }
 
   ChildPlan as_user() const {
