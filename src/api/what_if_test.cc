@@ -61,7 +61,7 @@ TEST(WhatIfRequest, RefusesWhatIsNotThere) {
         R"([])", R"({"add":[{"count":257}]})"}) {
     const auto made = changed(body);
     EXPECT_FALSE(made) << body;
-    if (!made) EXPECT_FALSE(made.error().message.empty());
+    EXPECT_TRUE(made || !made.error().message.empty());
   }
   EXPECT_TRUE(changed(""));
 }

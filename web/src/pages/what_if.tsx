@@ -26,7 +26,10 @@ export function WhatIfPage() {
 
   const simulate = async () => {
     const made = requestOf(wishes);
-    if ('problem' in made) return setProblem(made.problem);
+    if ('problem' in made) {
+      setProblem(made.problem);
+      return;
+    }
     setBusy(true);
     setProblem('');
     try {
