@@ -283,18 +283,17 @@ describe('queues, usage, operator', () => {
 
   it('shows what more GPUs would do for those who wait, and changes nothing', async () => {
     const { page } = eve;
-    const sleeper = { command: ['/bin/sleep', '600'], gpu: 4, expected: '10m' };
-    const holder = await submitAs(boss, { ...sleeper, name: 'holder', priority: 900 });
-    await becomes(holder, 'running');
-    const waiter = await submitAs(boss, { ...sleeper, name: 'waiter', priority: 900 });
+    // More GPUs than one node has.
+    const waiter = await submitAs(boss, { name: 'waiter', gpu: 5, hold_for_capacity: true, expected: '10m', command: ['/bin/sleep', '600'] });
     await page.goto(`${daemon.address}/what-if`);
     const row = page.getByRole('row', { name: /waiter/ });
     await row.waitFor();
-    expect(await row.textContent()).toMatch(/not before|in \d+ min/);
+    expect(await row.textContent()).toContain('not before the end');
     await page.getByLabel('More nodes').fill('1');
+    await page.getByLabel('GPUs of each').fill('8');
     await page.getByRole('button', { name: 'Simulate' }).click();
-    await page.getByText('8 with the changes').waitFor();
-    expect(await row.textContent()).toContain('at once');
+    await row.getByText('at once').waitFor();
+    await row.getByText('would start', { exact: true }).waitFor();
     await page.getByText('nobody submits, changes or cancels anything').waitFor();
     await accessible(eve);
     await shoot(page, 'what-if-light');
@@ -304,7 +303,7 @@ describe('queues, usage, operator', () => {
       expect(refused.status).toBe(status);
     }
     expect((await fetch(`${daemon.address}/v1/what-if`, { method: 'POST', body: '{}' })).status).toBe(401);
-    daemon.divvy('delete', String(holder), String(waiter));
+    daemon.divvy('delete', String(waiter));
   });
 
   it('adds up what was used, and gives it as a table', async () => {
