@@ -54,7 +54,8 @@ Result<std::unique_ptr<ControlSide>> ControlSide::create(const agent::Agents& ag
           [home = made.get()] {
             const std::lock_guard lock(home->mutex_);
             return home->settings_.shown;
-          }});
+          },
+      .what_if = &made->what_if_});
   DIVVY_RETURN_IF_ERROR(api::apply_settings(made->api_->parts()));
   DIVVY_RETURN_IF_ERROR(made->serve_network());
   made->retention_->begin();

@@ -82,6 +82,7 @@ class ControlSide {
   std::unique_ptr<control::Dispatcher> dispatcher_;
   std::unique_ptr<control::Retention> retention_;
   api::UseHistory history_;
+  api::WhatIfDesk what_if_;
   std::unique_ptr<api::UseSampler> sampler_;
   std::unique_ptr<api::Api> api_;
   std::unique_ptr<net::HttpServer> network_;  // last: it calls all of the above

@@ -10,6 +10,7 @@
 #include "api/event_bell.h"
 #include "api/people.h"
 #include "api/use_history.h"
+#include "api/what_if_desk.h"
 #include "base/clock.h"
 #include "base/result.h"
 #include "control/dispatcher.h"
@@ -45,6 +46,8 @@ struct Parts {
   // What members used of late; null: nobody keeps it.
   const UseHistory* history = nullptr;
   std::function<std::vector<SettingLine>()> settings{};
+  // Who simulates just now; null: nobody may.
+  WhatIfDesk* what_if = nullptr;
 };
 
 using Answer = Result<net::HttpResponse>;

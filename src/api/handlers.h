@@ -80,6 +80,9 @@ Answer cordon_gpu(const Call& call, const std::string& gpu);
 Answer drain_gpu(const Call& call, const std::string& gpu);
 Answer uncordon_gpu(const Call& call, const std::string& gpu);
 
+// --- What would become of the queue (what_if_handlers.cc) ---
+Answer what_if(const Call& call);
+
 // --- How the daemon is set up (settings_handlers.cc) ---
 Answer list_settings(const Call& call);
 

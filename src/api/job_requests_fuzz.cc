@@ -6,6 +6,7 @@
 #include "api/job_documents.h"
 #include "api/queue_documents.h"
 #include "api/stream_requests.h"
+#include "api/what_if_request.h"
 #include "base/check.h"
 
 using namespace divvy;
@@ -35,6 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   expect_reason(api::parse_watch_query(text));
   expect_reason(api::parse_usage_query(text));
   expect_reason(api::parse_stream_request(text));
+  expect_reason(api::parse_what_if_request(text));
   if (const auto queue = api::read_queue_settings("research", text)) {
     const auto again = api::read_queue_settings("research", api::write_queue_settings(*queue));
     DIVVY_CHECK(again.has_value() && *again == *queue);

@@ -208,6 +208,45 @@ constexpr FieldRow kSetting[] = {
     {"meaning", "text", ""}, {"reloads", "boolean", "Without a restart"}};
 constexpr FieldRow kSettingList[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Setting]", ""}};
+constexpr FieldRow kWhatIfNodes[] = {
+    {"count", "integer(1..256)-", "Nodes; default 1"}, {"gpus", "integer(1..16)?-", "Of each; default: as many as it is like"},
+    {"like", "text?-", "The node that they are copies of; default: the first"},
+    {"to", "text?-", "Put the GPUs into this node instead"},
+    {"model", "text?-", ""}, {"memory", "bytes?-", "Of each GPU"}};
+constexpr FieldRow kWhatIfRequest[] = {
+    {"add", "[WhatIfNodes]-", ""},
+    {"without", "[text]-", "\"node-a\", or one GPU of it: \"node-a/3\""},
+    {"policy", "text?-", "Of placement"}, {"preemption", "boolean?-", ""},
+    {"queues", "{QueueRequest}-", "By path; what is not named stays"},
+    {"users", "{QuotaRequest}-", "Likewise"}};
+constexpr FieldRow kForecastWaits[] = {
+    {"waiting", "integer", "Who waited at the beginning"}, {"notStarted", "integer", "Of those, as far as it was looked"},
+    {"medianSeconds", "integer?", "From now to the start; null: for ever, as far as it was looked"},
+    {"nineOfTenSeconds", "integer?", ""}, {"longestSeconds", "integer?", ""},
+    {"averageSeconds", "integer?", "Of those that start"}};
+constexpr FieldRow kForecastQueue[] = {
+    {"path", "text", ""}, {"waits", "ForecastWaits", ""}, {"heldGpuHours", "number", "In the period"}};
+constexpr FieldRow kForecast[] = {
+    {"gpus", "number", "That take work"}, {"waits", "ForecastWaits", ""},
+    {"restarts", "integer", "Of jobs that make way and begin anew"},
+    {"allocation", "number", "Of the GPUs, from 0 to 1, over the period"},
+    {"allocated", "[number]", "GPUs, on average in each part of the period"},
+    {"reachedSeconds", "integer", "So far it was looked"},
+    {"end", "<at-rest,horizon,out-of-time>", ""}, {"queues", "[ForecastQueue]", ""}};
+constexpr FieldRow kWhatIfJob[] = {
+    {"id", "id", ""}, {"name", "text", ""}, {"owner", "text", ""}, {"queue", "text", ""},
+    {"lengthSeconds", "integer?", "As it was assumed; null: it does not end"},
+    {"lengthFrom", "<expected,owner,time-limit,everybody,guess,endless>", ""},
+    {"startsInSeconds", "integer?", "As things are; null: not as far as it was looked"},
+    {"wouldStartInSeconds", "integer?", "With the changes"}};
+constexpr FieldRow kWhatIf[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""},
+    {"atUnixMilliseconds", "integer", ""}, {"periodSeconds", "integer", "That both are compared over"},
+    {"asItIs", "Forecast", ""}, {"changed", "Forecast", ""},
+    {"jobs", "[WhatIfJob]", "Who waits, in the order of the line; the first 1000"},
+    {"leftOut", "integer", "Wait, and were too many to be simulated"},
+    {"assumptions", "[text]", "What has to be so for this to come true"},
+    {"policies", "[text]", "That there are"}, {"policy", "text", "That is in force"}};
 constexpr FieldRow kBackupRequest[] = {{"to", "text", "A file on the machine, by its whole path"}};
 constexpr FieldRow kBackup[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"to", "text", ""}};
@@ -246,7 +285,10 @@ constexpr SchemaRow kSchemas[] = {
     {"QueueList", "", kQueueList}, {"UserQuota", "", kUserQuota}, {"QuotaList", "", kQuotaList},
     {"Removed", "", kRemoved}, {"Usage", "", kUsage}, {"UsageReport", "", kUsageReport},
     {"GrantRequest", "", kGrantRequest, true}, {"ChangeRequest", "", kChangeRequest, true},
-    {"CordonRequest", "", kCordonRequest, true}, {"BackupRequest", "", kBackupRequest, true}, {"Backup", "", kBackup}};
+    {"CordonRequest", "", kCordonRequest, true}, {"WhatIfNodes", "", kWhatIfNodes, true},
+    {"WhatIfRequest", "", kWhatIfRequest, true}, {"ForecastWaits", "", kForecastWaits}, {"ForecastQueue", "", kForecastQueue},
+    {"Forecast", "", kForecast}, {"WhatIfJob", "", kWhatIfJob}, {"WhatIf", "", kWhatIf},
+    {"BackupRequest", "", kBackupRequest, true}, {"Backup", "", kBackup}};
 // clang-format on
 
 }  // namespace

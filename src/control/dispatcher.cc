@@ -304,6 +304,11 @@ jobs::Load Dispatcher::load() {
   return queue_->load(parts_.clock.wall_now());
 }
 
+jobs::Snapshot Dispatcher::snapshot(std::size_t most_waiting) {
+  const std::lock_guard lock(mutex_);
+  return queue_->snapshot(most_waiting);
+}
+
 Status Dispatcher::set_settings(jobs::Settings settings) {
   {
     const std::lock_guard lock(mutex_);

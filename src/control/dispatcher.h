@@ -112,6 +112,8 @@ class Dispatcher {
   [[nodiscard]] std::vector<jobs::UserReport> users();
   // For monitoring. Walks over the jobs in memory, and reads nothing from the store.
   [[nodiscard]] jobs::Load load();
+  // The queue as a value, for those who want to know what would become of it.
+  [[nodiscard]] jobs::Snapshot snapshot(std::size_t most_waiting);
   // How long the passes took.
   [[nodiscard]] DurationCounts passes() const { return passes_.counts(); }
   [[nodiscard]] Status set_settings(jobs::Settings settings);

@@ -476,6 +476,10 @@ const model::Job* Queue::find(model::JobId job) const {
   return found == nullptr ? nullptr : &found->job;
 }
 
+Snapshot Queue::snapshot(std::size_t most_waiting) const {
+  return snapshot_of(view(), most_waiting);
+}
+
 WaitReport Queue::explain(model::JobId job, WallTime now) const {
   return report_wait(view(), job, now, true);
 }

@@ -33,6 +33,7 @@
 #include "jobs/reservations.h"
 #include "jobs/settings.h"
 #include "jobs/shapes.h"
+#include "jobs/snapshot.h"
 #include "jobs/tally.h"
 #include "model/job.h"
 
@@ -146,6 +147,8 @@ class Queue {
   [[nodiscard]] std::vector<UserReport> users() const;
   // How everything stands, and what happened so far, for monitoring.
   [[nodiscard]] Load load(WallTime now) const;
+  // What another queue needs to go on from here, with at most so many of those who wait.
+  [[nodiscard]] Snapshot snapshot(std::size_t most_waiting) const;
   // For tests: how many entries its tables have.
   [[nodiscard]] std::size_t entries_kept() const;
   // To be written down now and then, for restore().

@@ -281,6 +281,31 @@ describe('queues, usage, operator', () => {
     await shoot(eve.page, 'queues-light');
   });
 
+  it('shows what more GPUs would do for those who wait, and changes nothing', async () => {
+    const { page } = eve;
+    // More GPUs than one node has.
+    const waiter = await submitAs(boss, { name: 'waiter', gpu: 5, hold_for_capacity: true, expected: '10m', command: ['/bin/sleep', '600'] });
+    await page.goto(`${daemon.address}/what-if`);
+    const row = page.getByRole('row', { name: /waiter/ });
+    await row.waitFor();
+    expect(await row.textContent()).toContain('not before the end');
+    await page.getByLabel('More nodes').fill('1');
+    await page.getByLabel('GPUs of each').fill('8');
+    await page.getByRole('button', { name: 'Simulate' }).click();
+    await row.getByText('at once').waitFor();
+    await row.getByText('would start', { exact: true }).waitFor();
+    await page.getByText('nobody submits, changes or cancels anything').waitFor();
+    await accessible(eve);
+    await shoot(page, 'what-if-light');
+    await becomes(waiter, 'queued');
+    for (const [body, status] of [['{"add":[{"like":"<b>"}]}', 404], ['{"policy":"best"}', 400]] as const) {
+      const refused = await fetch(`${daemon.address}/v1/what-if`, { method: 'POST', headers: { authorization: `Bearer ${ada}` }, body });
+      expect(refused.status).toBe(status);
+    }
+    expect((await fetch(`${daemon.address}/v1/what-if`, { method: 'POST', body: '{}' })).status).toBe(401);
+    daemon.divvy('delete', String(waiter));
+  });
+
   it('adds up what was used, and gives it as a table', async () => {
     const { page } = eve;
     await page.goto(`${daemon.address}/usage`);
@@ -353,7 +378,7 @@ describe('anywhere', () => {
   it('is as usable on a phone and in the dark', async () => {
     const state = await eve.context.storageState();
     const phone = await visit(browser, daemon.address, { viewport: { width: 380, height: 760 }, colorScheme: 'dark', storageState: state });
-    const pages: [string, string][] = [['/', 'fleet'], ['/jobs', 'jobs'], [`/jobs/${await idOf('train')}`, 'job'], ['/submit', 'submit'], ['/queues', 'queues'], ['/usage', 'usage'], ['/operator', 'operator']];
+    const pages: [string, string][] = [['/', 'fleet'], ['/jobs', 'jobs'], [`/jobs/${await idOf('train')}`, 'job'], ['/submit', 'submit'], ['/queues', 'queues'], ['/what-if', 'what-if'], ['/usage', 'usage'], ['/operator', 'operator']];
     for (const [path, name] of pages) {
       await phone.page.goto(daemon.address + path);
       await phone.page.locator('main h1').waitFor();

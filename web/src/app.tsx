@@ -19,6 +19,7 @@ const JobsPage = lazy(async () => (await import('./pages/jobs')).JobsPage);
 const JobPage = lazy(async () => (await import('./pages/job')).JobPage);
 const SubmitPage = lazy(async () => (await import('./pages/submit')).SubmitPage);
 const QueuesPage = lazy(async () => (await import('./pages/queues')).QueuesPage);
+const WhatIfPage = lazy(async () => (await import('./pages/what_if')).WhatIfPage);
 const UsagePage = lazy(async () => (await import('./pages/usage')).UsagePage);
 const OperatorPage = lazy(async () => (await import('./pages/operator')).OperatorPage);
 
@@ -27,6 +28,7 @@ export const places: { to: string; name: string; admin?: boolean }[] = [
   { to: '/jobs', name: 'Jobs' },
   { to: '/submit', name: 'Submit' },
   { to: '/queues', name: 'Queues' },
+  { to: '/what-if', name: 'What if' },
   { to: '/usage', name: 'Usage' },
   { to: '/operator', name: 'Operator' },
 ];
@@ -39,6 +41,7 @@ function Page() {
   if (job?.[1] !== undefined) return <JobPage key={job[1]} id={Number(job[1])} />;
   if (here === '/submit') return <SubmitPage />;
   if (here === '/queues') return <QueuesPage />;
+  if (here === '/what-if') return <WhatIfPage />;
   if (here === '/usage') return <UsagePage />;
   if (here === '/operator') return <OperatorPage />;
   return (

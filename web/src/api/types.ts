@@ -12,6 +12,8 @@ export type Token = Schemas['Token'];
 export type Queue = Schemas['Queue'];
 export type Usage = Schemas['Usage'];
 export type UserQuota = Schemas['UserQuota'];
+export type WhatIf = Schemas['WhatIf'];
+export type WhatIfRequest = Schemas['WhatIfRequest'];
 export type Use = Schemas['Use'];
 export type JobState = Job['state'];
 

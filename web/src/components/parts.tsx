@@ -178,3 +178,12 @@ export function Confirm(props: {
     </Dialog>
   );
 }
+
+export function Field(props: { label: string; hint?: string; wide?: boolean; children: ComponentChildren }) {
+  return (
+    <label class={`field${props.wide ? ' across' : ''}`}>
+      <span>{props.label}{props.hint && <small> · {props.hint}</small>}</span>
+      {props.children}
+    </label>
+  );
+}

@@ -1,10 +1,10 @@
 // A job, put together: the command and the job file that are the same, and whether it would fit,
 // while one types.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import type { ComponentChildren, TargetedSubmitEvent } from 'preact';
+import type { TargetedSubmitEvent } from 'preact';
 import { get, post } from '../api/client';
 import type { JobSpec } from '../api/types';
-import { Code, Problem } from '../components/parts';
+import { Code, Field, Problem } from '../components/parts';
 import { toast } from '../components/toast';
 import { machinesOf } from '../fleet/model';
 import { emptyForm, formOf, specOf, type Form } from '../jobs/form';
@@ -148,15 +148,6 @@ export function SubmitPage() {
         </div>
       </form>
     </div>
-  );
-}
-
-function Field(props: { label: string; hint?: string; wide?: boolean; children: ComponentChildren }) {
-  return (
-    <label class={`field${props.wide ? ' across' : ''}`}>
-      <span>{props.label}{props.hint && <small> · {props.hint}</small>}</span>
-      {props.children}
-    </label>
   );
 }
 
