@@ -308,12 +308,19 @@ TEST_F(ContainerDevicesTest, GivesSimulatedGpusTheirState) {
 
 TEST_F(ContainerDevicesTest, AClaimHasADeviceForEachRequestInOneFile) {
   ContainerDevices devices = this->devices();
-  ASSERT_TRUE(devices.publish_claim({"1b2c", {slice("1b2c-main"), slice("1b2c-side")}}));
+  HeldSlice patient = slice("1b2c-side");
+  patient.socket_wait_seconds = 60;
+  ASSERT_TRUE(devices.publish_claim({"1b2c", {slice("1b2c-main"), patient}}));
   const json::value document = json::parse(read("/var/run/cdi/divvy.dev-claim_1b2c.json"));
   EXPECT_EQ(document.at("kind").as_string(), "divvy.dev/claim");
   ASSERT_EQ(document.at("devices").as_array().size(), 2U);
   EXPECT_EQ(document.at("devices").at(0).at("name").as_string(), "1b2c-main");
   EXPECT_EQ(document.at("devices").at(1).at("name").as_string(), "1b2c-side");
+  const auto environment = [&](std::size_t device) {
+    return json::serialize(document.at("devices").at(device).at("containerEdits").at("env"));
+  };
+  EXPECT_EQ(environment(0).find("DIVVY_SOCKET_WAIT"), std::string::npos);
+  EXPECT_NE(environment(1).find("\"DIVVY_SOCKET_WAIT=60\""), std::string::npos);
   EXPECT_EQ(source("/var/run/cdi/divvy.dev-claim_1b2c.json", "/run/divvy/slice"),
             "/run/divvy/t/1/in");
   EXPECT_EQ(ContainerDevices::claim_device_name("1b2c-main"), "divvy.dev/claim=1b2c-main");

@@ -97,6 +97,9 @@ CdiEdits slice_edits(const HeldSlice& slice, const SliceFiles& files) {
   edits.mounts = {{slice.socket_folder.string(), kSliceFolderInContainer, socket_options()},
                   {files.shim.string(), kShimInContainer, read_only()},
                   {files.preload.string(), "/etc/ld.so.preload", read_only()}};
+  if (slice.socket_wait_seconds != 0) {
+    edits.env.push_back(fmt::format("DIVVY_SOCKET_WAIT={}", slice.socket_wait_seconds));
+  }
   if (slice.mps) {
     edits.env.push_back(fmt::format("CUDA_MPS_PIPE_DIRECTORY={}", kMpsPipesInContainer));
     edits.env.push_back(

@@ -54,6 +54,9 @@ struct HeldSlice {
   std::string socket_name;              // In that folder
   std::vector<model::GpuUuid> gpus;
   std::optional<MpsClient> mps = std::nullopt;  // Of a slice in mode mps
+  // How long programs that start wait for a daemon that is away; 0: as long as the shim does by
+  // itself.
+  std::uint32_t socket_wait_seconds = 0;
 };
 // What makes a container the tenant of a slice: the shim in every program, the socket, which GPUs
 // CUDA shows, and in mode mps the way to the MPS daemon and the part of the threads.

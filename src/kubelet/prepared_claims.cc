@@ -21,6 +21,9 @@ using namespace std::chrono_literals;
 
 // The kubelet waits 45 s for an answer.
 constexpr auto kLongest = 40s;
+// An agent may be away for the time of an upgrade, in which its image is pulled and the one before
+// ends: programs that start meanwhile wait for it.
+constexpr std::uint32_t kSocketWaitSeconds = 60;
 constexpr const char* kNamePrefix = "claim-";
 
 // A request's name as part of others: that of a choice among several has a slash in it.
@@ -306,7 +309,8 @@ Result<inject::ClaimedSlices> PreparedClaims::grant(const ClaimRecord& record) {
     inject::HeldSlice held{.name = {},
                            .socket_folder = socket.parent_path(),
                            .socket_name = socket.filename().string(),
-                           .gpus = {}};
+                           .gpus = {},
+                           .socket_wait_seconds = kSocketWaitSeconds};
     for (const model::Slice& slice : one.slices) held.gpus.push_back(slice.gpu());
     for (std::string& device : devices_of(record, one.request)) {
       held.name = std::move(device);

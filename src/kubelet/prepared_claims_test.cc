@@ -59,6 +59,7 @@ TEST_F(PreparedClaimsTest, GrantsExactlyWhatWasAllocated) {
   EXPECT_EQ(held[0].holder, model::Holder::kSlice);
   EXPECT_EQ(devices_.files.at(uid), (std::set<std::string>{uid + "-main", uid + "-side"}));
   EXPECT_EQ(view_.now().claims.at(uid).pod, "pod-1");
+  EXPECT_EQ(devices_.socket_wait_seconds, 60U);
 }
 
 TEST_F(PreparedClaimsTest, AnswersTheSameAgain) {

@@ -85,6 +85,7 @@ TEST_F(SlotPodsTest, AContainerGetsTheSliceOfItsPod) {
   EXPECT_THAT(agent_.held(), SizeIs(2));
   EXPECT_EQ(files(uid), (std::set<std::string>{"slot-0003-1", "slot-0001-2"}));
   EXPECT_EQ(view_.now().claims.at(uid).pod, "p");
+  EXPECT_EQ(devices_.socket_wait_seconds, 60U);
 }
 
 TEST_F(SlotPodsTest, ARestartIsAnsweredTheSame) {

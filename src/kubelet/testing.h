@@ -167,7 +167,10 @@ class FakeDevices final : public ClaimDevices {
     return change([&] {
       std::set<std::string>& names = files[claim.uid];
       names.clear();
-      for (const inject::HeldSlice& one : claim.devices) names.insert(one.name);
+      for (const inject::HeldSlice& one : claim.devices) {
+        names.insert(one.name);
+        socket_wait_seconds = one.socket_wait_seconds;
+      }
     });
   }
   Status withdraw(const std::string& uid) override {
@@ -179,6 +182,7 @@ class FakeDevices final : public ClaimDevices {
   }
 
   std::map<std::string, std::set<std::string>> files;  // the devices of each claim
+  std::uint32_t socket_wait_seconds = 0;               // of the one published last
   Power* power = nullptr;
 
  private:

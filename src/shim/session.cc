@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "shim/deadline.h"
+#include "shim/join_patience.h"
 #include "shim/link.h"
 #include "shim/locked.h"
 #include "shim/own_fd.h"
@@ -31,8 +32,6 @@ constinit SessionView g_session_view;
 namespace {
 
 constexpr int kMaxDevices = 64;
-// How long cuInit waits for a daemon that is just being restarted.
-constexpr int kJoinPatienceMs = 5000;
 constexpr int kAnswerPatienceMs = 2000;
 constexpr timespec kBetweenTries = {0, 20'000'000};
 
@@ -310,7 +309,8 @@ Standing join() {
     if (!g_session.fork_handler) {
       g_session.fork_handler = __register_atfork(nullptr, nullptr, forget_after_fork, nullptr) == 0;
     }
-    for (const Deadline deadline(kJoinPatienceMs); make_lanes() && !deadline.over();) {
+    for (const Deadline deadline(join_patience_ms(getenv(wire::kSocketWaitVariable)));
+         make_lanes() && !deadline.over();) {
       answer = try_to_join(path, deadline);
       if (answer != Standing::kUnreachable) break;
       nanosleep(&kBetweenTries, nullptr);

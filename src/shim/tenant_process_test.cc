@@ -10,9 +10,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
+#include <string>
+#include <thread>
 #include <vector>
 
+#include "shim/join_patience.h"
 #include "shim/tenant_fixture.h"
 
 namespace divvy::shim {
@@ -379,6 +383,45 @@ void init_beside_silence(int room) {
 
 TEST(TenantProcess, InitEndsBesideADaemonThatIsStopped) { init_beside_silence(64); }
 TEST(TenantProcess, InitEndsBesideADaemonWhoseQueueIsFull) { init_beside_silence(0); }
+
+TEST(TenantProcess, InitWaitsAsLongAsItWasTold) {
+  if (inside_tenant()) {
+    EXPECT_EQ(Cuda().cuInit(0), CUDA_ERROR_SYSTEM_NOT_READY);
+    return;
+  }
+  const SilentSocket socket(64);
+  run_as_tenant({.limits = {kLimit},
+                 .environment = {{"DIVVY_SOCKET", socket.path()}, {"DIVVY_SOCKET_WAIT", "1"}}});
+}
+
+// As a node agent that is being upgraded is.
+TEST(TenantProcess, InitOutlastsADaemonThatIsAwayForLongerThanUsual) {
+  static const std::string absent =
+      ::testing::TempDir() + "absent-" + std::to_string(getpid()) + ".sock";
+  if (!inside_tenant()) {
+    run_as_tenant({.limits = {kLimit},
+                   .environment = {{"DIVVY_SOCKET", absent}, {"DIVVY_SOCKET_WAIT", "60"}},
+                   .during = [](FakeDaemon& daemon) {
+                     std::this_thread::sleep_for(std::chrono::milliseconds(kJoinPatienceMs + 500));
+                     std::filesystem::create_symlink(daemon.path(), absent);
+                   }});
+    std::filesystem::remove(absent);
+    return;
+  }
+  const Cuda cu;
+  cu.begin();
+  EXPECT_EQ(cu.total_bytes(), kLimit);
+}
+
+TEST(JoinPatience, AnythingButAFewSecondsIsNotSet) {
+  for (const char* wrong : {"", "0", "-1", "5s", " 5", "601", "99999999999999999999", "1e2"}) {
+    EXPECT_EQ(join_patience_ms(wrong), kJoinPatienceMs) << wrong;
+  }
+  EXPECT_EQ(join_patience_ms(nullptr), kJoinPatienceMs);
+  EXPECT_EQ(join_patience_ms("1"), 1000);
+  EXPECT_EQ(join_patience_ms("060"), 60'000);
+  EXPECT_EQ(join_patience_ms("600"), 600'000);
+}
 
 // For the tenant: the daemon is through with what the test wants of it.
 void wait_for_limit(const Cuda& cu, uint64_t limit) {

@@ -28,6 +28,9 @@ constexpr uint32_t kWireVersion = 2;
 constexpr uint32_t kOldestWireVersion = 1;
 
 constexpr char kSocketVariable[] = "DIVVY_SOCKET";
+// Seconds that a program which starts waits for a daemon that is away, from 1 to 600. Anything else
+// counts as if it were not set: five.
+constexpr char kSocketWaitVariable[] = "DIVVY_SOCKET_WAIT";
 
 enum class Kind : uint32_t {
   kHello = 1,
