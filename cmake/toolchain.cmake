@@ -70,7 +70,7 @@ endif()
 # of the time. Only programs: gold exports more of the shim than it may (thread-local variables), and
 # what ships is linked as Debian links.
 find_program(GOLD ld.gold)
-if(DIVVY_BATCH AND GOLD)
+if(DIVVY_BATCH AND GOLD AND NOT DIVVY_SANITIZE)
   string(APPEND CMAKE_EXE_LINKER_FLAGS " -fuse-ld=gold")
 endif()
 

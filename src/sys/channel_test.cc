@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <random>
 
 namespace divvy::sys {
@@ -25,7 +24,7 @@ std::size_t write(Channel& channel, std::string_view text) {
   std::size_t wrote = 0;
   for (const iovec& piece : channel.space()) {
     const std::size_t now = std::min(text.size(), piece.iov_len);
-    std::memcpy(piece.iov_base, text.data(), now);
+    std::copy_n(text.data(), now, static_cast<char*>(piece.iov_base));
     text.remove_prefix(now);
     wrote += now;
   }
