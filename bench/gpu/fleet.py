@@ -39,7 +39,9 @@ def tail(path, characters=2000):
 def unpack(tarball, into):
     """The one folder with bin/ in it that the tarball holds."""
     with tarfile.open(tarball) as archive:
-        archive.extractall(into, filter="data")
+        # The Python of Debian 12 is older than this argument.
+        careful = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+        archive.extractall(into, **careful)
     inside = [path for path in pathlib.Path(into).iterdir() if (path / "bin").is_dir()]
     if len(inside) != 1:
         raise SystemExit(f"{tarball} does not hold one folder with bin/ in it")
