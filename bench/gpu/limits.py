@@ -72,7 +72,7 @@ class Limits:
     def call_costs(self):
         """What the shim adds to single calls, in a slice of the whole GPU: through the shim and past
         it by turns in one process. Natively the same program shows what it cannot resolve."""
-        return {mode: self.gpuload_report(how, "cost", "--rounds", "100")["costs"]
+        return {mode: self.gpuload_report(how, "cost", "--rounds", "1000")["costs"]
                 for mode, how in (("native", Native()), ("divvy", Slice("1")))}
 
     def gpuload_report(self, how, *words):

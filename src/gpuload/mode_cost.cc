@@ -13,7 +13,8 @@
 namespace divvy::gpuload {
 namespace {
 
-constexpr uint64_t kBurst = 128;
+// Few, so that what disturbs one burst (an interrupt, the driver's own threads) is in few of them.
+constexpr uint64_t kBurst = 32;
 
 double median(std::vector<double>& values) {
   if (values.empty()) return 0;

@@ -18,6 +18,7 @@ constexpr std::uint64_t kSwitchNs = 110'000;
 constexpr std::uint64_t kHandoverNs = 300'000;
 // No more than this part is taken off for gates, or empty batches would be a way not to be charged.
 constexpr double kMostForGates = 0.1;
+constexpr double kMostGatesLeftNs = 20'000;
 // What a closed cap regains before it opens is no more than its part of this.
 constexpr double kCapPeriodNs = 40'000'000;
 // Beyond its burst, a latency-class tenant waits until so much of it has fallen due.
@@ -87,7 +88,7 @@ void GpuSchedule::renew_terms() {
     if (latency(place)) bursts += burst(place);
     longest = std::max(longest, std::min(place.longest_batch_ns, kLongestDebtNs));
   }
-  const auto turn = static_cast<double>(tuning_.request_ns);
+  const double turn = this->turn();
   for (Seat i = 0; i < seats_.size(); ++i) {
     const Place& place = seats_[i];
     if (!place.used) continue;
@@ -98,6 +99,16 @@ void GpuSchedule::renew_terms() {
                    .most_ahead_ns = turn + longest + (latency(place) ? burst(place) : 0),
                    .most_behind_ns = turn + longest + bursts});
   }
+}
+
+// Many who want the GPU at once mostly ask for little each, and one that asks again does not come
+// before all others who asked first. A switch costs 110 us, so a turn is no shorter than the
+// hardware's own time slice.
+double GpuSchedule::turn() const {
+  const auto contenders = static_cast<std::uint64_t>(
+      std::ranges::count_if(seats_, [](const Place& place) { return place.contends; }));
+  return static_cast<double>(std::clamp(tuning_.round_ns / std::max<std::uint64_t>(contenders, 1),
+                                        tuning_.least_request_ns, tuning_.request_ns));
 }
 
 double GpuSchedule::burst(const Place& place) const {
@@ -151,8 +162,9 @@ void GpuSchedule::intake(const std::vector<Seen>& seen) {
   for (Seat i = 0; i < seats_.size(); ++i) {
     Place& place = seats_[i];
     if (!place.used) continue;
-    place.ended_batches = seen[i].finished - place.work.seen().finished;
-    const bool finished = place.ended_batches != 0;
+    const std::uint32_t ended = seen[i].finished - place.work.seen().finished;
+    const bool finished = ended != 0;
+    place.gates_ns += static_cast<double>(tuning_.gate_ns * ended);
     if (finished) {
       const auto took_ns = static_cast<double>(now_ - place.moved_at);
       const bool longer = took_ns > place.longest_batch_ns;
@@ -198,14 +210,16 @@ void GpuSchedule::charge(std::uint64_t dt) {
                                  [](const Place& place) { return place.used && place.work.fed(); });
   std::vector<double> used(seats_.size());
   for (Seat i = 0; i < seats_.size(); ++i) {
-    const Place& place = seats_[i];
+    Place& place = seats_[i];
     if (!place.used || (pushed && !ahead_of_all(place))) continue;
     // The time of a hand-over is nobody's.
     const bool switching = place.switched && now_ - place.on_since < kSwitchNs;
     if (place.work.runs() && switching && !over_mps()) continue;
     used[i] = place.work.most_ns(passed, fed == 0);
-    used[i] -= std::min(static_cast<double>(tuning_.gate_ns * place.ended_batches),
-                        kMostForGates * used[i]);
+    // A look is shorter than most batches: what it has no room for is left to the next ones.
+    const double gates = std::min(place.gates_ns, kMostForGates * used[i]);
+    used[i] -= gates;
+    place.gates_ns = std::min(place.gates_ns - gates, kMostGatesLeftNs);
     if (over_mps()) used[i] *= mps_part(place);
   }
   if (!over_mps()) divide(used, passed);

@@ -69,7 +69,9 @@ class GpuSchedule {
 
   // Lengths (docs/sharing.md says what they were measured on).
   struct Tuning {
-    std::uint64_t request_ns = 10'000'000;         // a turn
+    std::uint64_t request_ns = 10'000'000;         // a turn, where few contend:
+    std::uint64_t round_ns = 40'000'000;           // all turns together, of any length but
+    std::uint64_t least_request_ns = 2'000'000;    // no shorter than this
     std::uint64_t latency_request_ns = 2'000'000;  // among tenants of the latency class
     std::uint64_t burst_ns = 150'000'000;          // times share: how far that class may be ahead
     std::uint64_t least_burst_ns = 5'000'000;
@@ -132,8 +134,8 @@ class GpuSchedule {
     Gate gate;
     Account account;
     bool contends = false;
-    std::uint32_t ended_batches = 0;  // since the last look
-    std::uint64_t arrived_at = 0;     // when it came to contend, or went to the end of the line
+    double gates_ns = 0;           // the gates of batches that ended, not taken off a charge yet
+    std::uint64_t arrived_at = 0;  // when it came to contend, or went to the end of the line
     std::uint64_t left_at = 0;
     bool exhausted = false;  // latency class: beyond its burst
     double bucket_ns = 0;    // capped: what it may still run
@@ -188,6 +190,7 @@ class GpuSchedule {
   void set_open(Place& place, bool open);
   void renew_terms();
 
+  [[nodiscard]] double turn() const;
   [[nodiscard]] double burst(const Place& place) const;
   [[nodiscard]] double cap_burst(const Place& place) const;
   [[nodiscard]] bool latency(const Place& place) const;

@@ -10,9 +10,11 @@ namespace {
 // gate by then; so the next gate may be opened before the last tenant has ended.
 constexpr double kTimeSliceNs = 1'800'000;
 constexpr double kLeadNs = 60'000;
-// Who runs for less than this between two pauses is launch-bound: a turn of its own is no use to
-// it.
+// Who runs for less than this between two pauses that are not short is launch-bound: a turn of its
+// own is no use to it.
 constexpr double kShortStretchNs = 1'000'000;
+// Of what is run between two of them. A turn is kept over shorter pauses than this.
+constexpr double kShortPause = 0.1;
 
 }  // namespace
 
@@ -74,7 +76,7 @@ bool GpuSchedule::has_turn(const Place& place) const {
 
 // It has the turn, and its pauses are short against what it runs between them.
 bool GpuSchedule::keeps_turn(const Place& place) const {
-  return has_turn(place) && place.usual_pause_ns < 0.1 * place.usual_stretch_ns;
+  return has_turn(place) && place.usual_pause_ns < kShortPause * place.usual_stretch_ns;
 }
 
 // One that only waits for its CPU does not keep the others off the GPU for long.
@@ -126,7 +128,10 @@ bool GpuSchedule::may_open(Place& place) const {
 }
 
 bool GpuSchedule::launch_bound(const Place& place) const {
-  return place.usual_stretch_ns < kShortStretchNs && place.usual_pause_ns < kLongPauseNs / 2;
+  // One that has run for longer now than it usually did has changed, or was misjudged.
+  const double stretch = std::max(place.usual_stretch_ns, place.stretch_ns / 4);
+  return stretch < kShortStretchNs && place.usual_pause_ns < kLongPauseNs / 2 &&
+         place.usual_pause_ns >= kShortPause * stretch;
 }
 
 // It has the turn and would leave the GPU idle if it had it alone: it waits for its CPU, and not

@@ -68,7 +68,7 @@ TEST(GpuSchedule, ADaemonPauseIsChargedToNobody) {
 
 // Memory operations around a batch take the GPU's time, and are nobody's.
 TEST(GpuSchedule, WhatTheGatesOfShortBatchesTakeIsNotCharged) {
-  const auto charged = [](std::uint32_t batches_a_look) {
+  const auto charged = [](std::uint32_t batches_a_look, std::uint64_t looks_a_batch = 1) {
     GpuSchedule schedule;
     const auto seat = schedule.add(cap(500));
     GpuSchedule::Seen seen{.present = true,
@@ -80,14 +80,19 @@ TEST(GpuSchedule, WhatTheGatesOfShortBatchesTakeIsNotCharged) {
     schedule.step(kMs, {seen});
     schedule.step(2 * kMs, {seen});  // it got on the GPU in between, which is nobody's either
     const std::uint64_t before = schedule.account(seat).used_ns;
-    for (std::uint64_t i = 1; i <= 100; ++i) {
-      seen.finished += batches_a_look;
-      schedule.step(2 * kMs + i * 100'000, {seen});
+    for (std::uint64_t i = 1; i <= 100 * looks_a_batch; ++i) {
+      if (i % looks_a_batch == 0) seen.finished += batches_a_look;
+      schedule.step(2 * kMs + i * 100'000 / looks_a_batch, {seen});
+    }
+    // What the last batch leaves to the looks after it.
+    for (std::uint64_t i = 1; i < looks_a_batch; ++i) {
+      schedule.step(12 * kMs + i * 20'000, {seen});
     }
     return schedule.account(seat).used_ns - before;
   };
   EXPECT_EQ(charged(0), 10 * kMs);
-  EXPECT_EQ(charged(1), 10 * kMs - 100 * 4'000);
+  EXPECT_EQ(charged(1), 10 * kMs - 100 * GpuSchedule::Tuning{}.gate_ns);
+  EXPECT_EQ(charged(1, 5), 10 * kMs + 4 * 20'000 - 100 * GpuSchedule::Tuning{}.gate_ns);
   EXPECT_EQ(charged(1'000), 9 * kMs) << "empty batches are no way not to be charged";
 }
 
