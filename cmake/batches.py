@@ -14,7 +14,7 @@ OPENS_UNNAMED = re.compile(r'namespace \{')
 CLOSES = re.compile(r'\}')
 TYPE = re.compile(r'(?:template <.*> )?(?:struct|class|union|enum(?: class| struct)?) (?:alignas\(\S+\) )?(\w+)')
 ALIAS = re.compile(r'using (\w+) =')
-USING = re.compile(r'using (?!namespace)[\w:]*?(\w+);')
+USING = re.compile(r'using (?!namespace)([\w:]*?\w+);')
 TEST = re.compile(r'(?:TEST|TEST_F|TEST_P|RC_GTEST_PROP|RC_GTEST_FIXTURE_PROP)\((\w+),\s*(\w+)')
 NAMED = re.compile(r'(~?\w+)\s*(?:\(|\[|=|\{|;|$)')
 NO_DECLARATION = re.compile(r'[#}/\s]|namespace|extern "C" \{|template <[^>]*>$|static_assert|public:|private:|$')
@@ -58,11 +58,15 @@ def private_names(text):
 
 
 def together(one, other):
-    if one is None or other is None or one & other:
+    if one is None or other is None:
         return False
     # `using a::name;` twice is fine, beside another thing of that name it is not.
-    return not any(name.startswith('using ') and name[6:] in rest for names, rest in ((one, other), (other, one))
-                   for name in names)
+    used = [{name.split('::')[-1].removeprefix('using '): name for name in names if name.startswith('using ')}
+            for names in (one, other)]
+    if any(used[1].get(short, name) != name for short, name in used[0].items()):
+        return False
+    own = [{name for name in names if not name.startswith('using ')} for names in (one, other)]
+    return not (own[0] & own[1] or own[0] & used[1].keys() or own[1] & used[0].keys())
 
 
 def batches(sources, size):
