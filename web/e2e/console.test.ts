@@ -358,6 +358,22 @@ describe('anywhere', () => {
     await page.getByRole('heading', { name: /train/ }).waitFor();
   });
 
+  it('goes where Enter meant, also when it came before the list of jobs', async () => {
+    const { page } = user;
+    await page.goto(`${daemon.address}/usage`);
+    await page.locator('main h1').waitFor();
+    let letGo = () => undefined as void;
+    const held = new Promise<void>((resolve) => { letGo = resolve; });
+    await page.route(/\/v1\/jobs\?/, async (route) => { await held; await route.continue(); });
+    await page.keyboard.press('Control+k');
+    await page.getByRole('combobox').fill('train');
+    await page.keyboard.press('Enter');
+    await page.getByText('Looking …').waitFor();
+    letGo();
+    await page.getByRole('heading', { name: /train/ }).waitFor();
+    await page.unrouteAll({ behavior: 'wait' });
+  });
+
   it('says that it is stale when the daemon is gone, and catches up by itself', async () => {
     const { page } = eve;
     await page.goto(`${daemon.address}/jobs`);
