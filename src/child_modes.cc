@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string_view>
 
+#include "agent/relay.h"
 #include "base/log.h"
 #include "driver.h"
 #include "health/probe.h"
@@ -43,6 +44,7 @@ std::optional<int> run_as_child(int argc, char** argv) {
   if (mode == "--sampler") return sample();
   if (mode == "--probe") return probe(argv[2]);
   if (mode == "--shepherd") return run::run_shepherd(argv[2]);
+  if (mode == "--relay") return agent::run_relay(argv[2]);
   if (mode == "--remove-container") return run::run_removal(argv[2]);
   return std::nullopt;
 }

@@ -55,7 +55,8 @@ Result<std::unique_ptr<ControlSide>> ControlSide::create(const agent::Agents& ag
             const std::lock_guard lock(home->mutex_);
             return home->settings_.shown;
           },
-      .what_if = &made->what_if_});
+      .what_if = &made->what_if_,
+      .keep_channels = made->settings_.keep_channels});
   DIVVY_RETURN_IF_ERROR(api::apply_settings(made->api_->parts()));
   DIVVY_RETURN_IF_ERROR(made->serve_network());
   made->retention_->begin();
@@ -115,9 +116,9 @@ Status ControlSide::serve_network() {
   options.network = std::move(address);
   if (tls) options.tls = net::TlsIdentity{settings_.certificate, settings_.key};
   options.max_rate = settings_.max_rate;
-  options.max_connections = 256;
-  options.max_streams = 128;
-  options.max_per_caller = 32;
+  options.max_connections = 1024;
+  options.max_streams = 512;
+  options.max_per_caller = 256;
   options.account = [this](const auto& request, const auto& /*caller*/) {
     return people_->account_of(request);
   };

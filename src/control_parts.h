@@ -32,7 +32,8 @@ struct ControlSettings {
   std::filesystem::path certificate;
   std::filesystem::path key;
   std::uint32_t max_rate = 100;
-  bool console = true;                    // served beside the API
+  bool console = true;  // served beside the API
+  Duration keep_channels = std::chrono::minutes(10);
   std::vector<api::SettingLine> shown{};  // all of the configuration, for who asks
 };
 

@@ -74,6 +74,7 @@ ControlSettings control_settings_of(const config::DaemonConfig& config) {
   settings.key = config.api.key;
   settings.max_rate = config.api.max_rate;
   settings.console = config.api.console;
+  settings.keep_channels = config.api.keep_channels;
   for (const config::Setting& row : config::settings()) {
     settings.shown.push_back(
         {row.path(), row.write(config), std::string(row.meaning), row.reloadable});

@@ -45,8 +45,10 @@ net::HttpServerOptions socket_options(const config::DaemonConfig& config) {
   net::HttpServerOptions options;
   options.socket = net::api_socket(config.folders.run);
   // A team and its scripts at once; a thread that waits costs little.
-  options.max_connections = 512;
-  options.max_per_caller = 128;
+  options.max_connections = 1024;
+  options.max_per_caller = 256;
+  // Each connection to a port of a job is one.
+  options.max_streams = 512;
   options.max_for_operators = 64;
   options.mode = config.socket.group.empty() ? config.socket.mode : 0600;
   return options;

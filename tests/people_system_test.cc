@@ -334,6 +334,7 @@ TEST_F(PeopleSystem, CommandsGoIntoAJobOverTheNetworkForItsOwnerOnly) {
   // Somebody else's token opens none of it.
   for (const std::vector<std::string>& words : {std::vector<std::string>{"exec", "1", "--", "true"},
                                                 {"attach", "1"},
+                                                {"port-forward", "1", ":80"},
                                                 {"cp", "1:/etc/hostname", folder().string()},
                                                 {"logs", "1"}}) {
     std::vector<std::string> all{"--context", "bob"};
@@ -358,6 +359,21 @@ TEST_F(PeopleSystem, CommandsGoIntoAJobOverTheNetworkForItsOwnerOnly) {
   ASSERT_TRUE(direct.has_value()) << direct.error().message;
   EXPECT_EQ(direct->answer.status, 403);
   EXPECT_EQ(direct->tunnel, nullptr);
+  const std::string channel(64, 'c');
+  const std::string wish = R"({"kind":"port","port":80,"channel":")" + channel + "\"}";
+  const auto asked = [&](const std::string& who, const std::string& method, const std::string& path,
+                         const std::string& query = {}) {
+    net::HttpRequest request{.method = method, .path = path, .query = query, .body = wish};
+    if (!who.empty()) request.headers["authorization"] = "Bearer " + who;
+    const auto answer = net::http_request(target, request, std::chrono::seconds(20));
+    EXPECT_TRUE(answer.has_value()) << answer.error().message;
+    return answer ? answer->status : 0;
+  };
+  EXPECT_EQ(asked(token, "POST", "/v1/jobs/1/channels"), 403);
+  EXPECT_EQ(asked(token, "POST", "/v1/jobs/99/channels"), 404);
+  EXPECT_EQ(asked("", "POST", "/v1/jobs/1/channels"), 401);
+  EXPECT_EQ(asked(token, "GET", "/v1/jobs/1/channels", "channel=" + channel), 403)
+      << "a name alone opens nothing";
 }
 
 TEST_F(PeopleSystem, ANewCertificateIsTakenWithAReload) {

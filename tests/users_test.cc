@@ -1,6 +1,9 @@
 // Root's daemon and users of the machine who do not trust each other: what each may do, and what
 // none can do to another. Needs root, to be several users.
+#include <arpa/inet.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -175,10 +178,62 @@ TEST_F(Users, EnterTheirOwnJobsAndNoOthers) {
   Program attached = start(as(kAda, {"attach", "--no-stdin", id}), "attach");
   EXPECT_NE(divvy_as(kBob, {"exec", id, "--", "id", "-u"}).status, 0);
   EXPECT_NE(divvy_as(kBob, {"attach", id}).status, 0);
+  const Outcome forward = divvy_as(kBob, {"port-forward", id, ":80"});
+  EXPECT_EQ(forward.status, 5) << forward.err;
   EXPECT_NE(divvy_as(kBob, {"cp", id + ":/etc/hostname", place}).status, 0);
   EXPECT_NE(divvy_as(kBob, {"delete", id}).status, 0);
   EXPECT_EQ(divvy_as(kAda, {"delete", id}).status, 0);
   EXPECT_EQ(attached.finish().status, 143) << "it saw the job to its end";
+}
+
+// What a tenant sends into a channel is parsed with that tenant's rights.
+TEST_F(Users, RelaysOfChannelsHaveTheRightsOfTheJobsUserAndNoMore) {
+  start_with_people({"--set", "api.keep_channels=1s"});
+  const std::uint64_t id = running_job(kAda, "exec sleep 1000");
+  const UniqueFd server(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::bind(server.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(server.get(), 8), 0);
+  ASSERT_EQ(::getsockname(server.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const Answer opened = ask("POST", fmt::format("/v1/jobs/{}/channels", id),
+                            fmt::format(R"({{"channel":"{}","kind":"port","port":{}}})",
+                                        std::string(64, 'a'), ntohs(address.sin_port)));
+  ASSERT_EQ(opened.status, 201) << json::serialize(opened.body);
+
+  // It runs in the folder of this machine, and nobody is its parent.
+  fs::path relay;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    std::ifstream words(entry.path() / "cmdline");
+    const std::string line{std::istreambuf_iterator<char>(words), {}};
+    if (has(line, std::string("--relay\0", 8) + (folder() / "run").string())) relay = entry.path();
+  }
+  ASSERT_FALSE(relay.empty());
+  std::ifstream file(relay / "status");
+  const std::string status{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_TRUE(has(status, "Uid:\t65534\t65534\t65534\t65534\n")) << status;
+  EXPECT_TRUE(has(status, "Gid:\t65534\t65534\t65534\t65534\n")) << status;
+  for (const char* const kind : {"CapInh", "CapPrm", "CapEff", "CapAmb"}) {
+    EXPECT_TRUE(has(status, std::string(kind) + ":\t0000000000000000\n")) << status;
+  }
+  EXPECT_TRUE(has(status, "NoNewPrivs:\t1\n")) << status;
+  // What it has open and in its environment is not for other processes of that user.
+  EXPECT_FALSE(in_child_of(kAda, [&] {
+    return UniqueFd(::open((relay / "environ").c_str(), O_RDONLY | O_CLOEXEC)) ||
+           UniqueFd(::open((relay / "fd/2").c_str(), O_WRONLY | O_CLOEXEC));
+  }));
+  // Its socket is for its user and the daemon.
+  fs::path socket;
+  for (const auto& entry : fs::recursive_directory_iterator(folder() / "run")) {
+    if (entry.path().filename() == "relay") socket = entry.path();
+  }
+  ASSERT_FALSE(socket.empty());
+  EXPECT_FALSE(in_child_of(kBob, [&] {
+    const UniqueFd fd = connect_stream(socket);
+    return ::send(fd.get(), "x", 1, MSG_NOSIGNAL) == 1;
+  }));
 }
 
 TEST_F(Users, CannotTakeTheNameOfAJob) {

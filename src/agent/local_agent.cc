@@ -75,7 +75,8 @@ GpuEvent event_of(const health::Event& event) {
 LocalAgent::LocalAgent(Parts parts)
     : parts_(std::move(parts)),
       bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      streams_([&runtime = parts_.runtime](const auto& key) { return runtime.folder_of(key); }) {}
+      streams_([&runtime = parts_.runtime](const auto& key) { return runtime.folder_of(key); }),
+      relays_([&runtime = parts_.runtime](const auto& key) { return runtime.folder_of(key); }) {}
 
 Result<std::unique_ptr<LocalAgent>> LocalAgent::create(Parts parts) {
   std::unique_ptr<LocalAgent> made(new LocalAgent(std::move(parts)));
@@ -488,6 +489,8 @@ Result<Done> LocalAgent::carry_out(const CordonOrder& order) {
   return done(parts_.health->cordon(uuid, order.reason, order.drain, end_after));
 }
 
-Result<UniqueFd> LocalAgent::open_stream(const StreamOrder& order) { return streams_.open(order); }
+Result<UniqueFd> LocalAgent::open_stream(const StreamOrder& order) {
+  return order.channel.empty() ? streams_.open(order) : relays_.open(order);
+}
 
 }  // namespace divvy::agent

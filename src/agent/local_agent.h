@@ -13,6 +13,7 @@
 
 #include "agent/agent.h"
 #include "agent/health_service.h"
+#include "agent/relays.h"
 #include "agent/streams.h"
 #include "agent/tenants.h"
 #include "agent/workers.h"
@@ -92,6 +93,7 @@ class LocalAgent final : public Agent {
   std::uint64_t events_told_ = 0;  // likewise
   std::atomic<bool> stopping_ = false;
   Streams streams_;
+  Relays relays_;
   std::unique_ptr<Workers> workers_;
   std::thread watcher_;
 };

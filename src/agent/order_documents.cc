@@ -239,7 +239,7 @@ constexpr auto kLast(Type<model::GpuMode> /*type*/) { return model::GpuMode::kMp
 constexpr auto kLast(Type<model::JobClass> /*type*/) { return model::JobClass::kLatency; }
 constexpr auto kLast(Type<model::MemberPhase> /*type*/) { return model::MemberPhase::kLost; }
 constexpr auto kLast(Type<View> /*type*/) { return View::kGpus; }
-constexpr auto kLast(Type<StreamOrder::Kind> /*type*/) { return StreamOrder::Kind::kPort; }
+constexpr auto kLast(Type<StreamOrder::Kind> /*type*/) { return StreamOrder::Kind::kJoin; }
 
 // To be filled by describe(); what has no default is made of something that it will not keep.
 template <typename T>

@@ -60,6 +60,8 @@ std::vector<Message> one_of_each() {
   StreamOrder stream{.kind = StreamOrder::Kind::kExec, .key = kKey};
   stream.command = {"sh"};
   stream.since = WallTime(std::chrono::seconds(1));
+  stream.channel = "0123";
+  stream.keep = std::chrono::seconds(90);
   std::vector<Message> all{Hello{1, "node-a", "0.1"}, Orders{}, stream};
   const std::vector<Order> orders{
       grant,

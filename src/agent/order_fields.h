@@ -305,6 +305,8 @@ void describe(V& v, S& s) {
   v("tail", s.tail);
   v("since", s.since);
   v("follow", s.follow);
+  v("channel", s.channel);
+  v("keep", s.keep);
 }
 
 // As parts of messages: what cannot be made before all of its fields are read.

@@ -397,6 +397,7 @@ struct StreamOrder {
     kCopyIn,  // a tar stream into a folder of it
     kCopyOut,
     kPort,  // a TCP port on which it listens
+    kJoin,  // a channel that was opened before
   };
   Kind kind = Kind::kOutput;
   model::MemberKey key;
@@ -410,6 +411,11 @@ struct StreamOrder {
   std::optional<std::uint64_t> tail = std::nullopt;  // of kOutput: so many lines
   std::optional<WallTime> since = std::nullopt;      // of kOutput
   bool follow = false;                               // of kOutput: until the member has ended
+  // Not empty: what is said goes through a channel of this name (agent/relay.h), which is opened
+  // or, by kJoin, carried over this stream.
+  std::string channel = {};
+  // Of a channel that is opened: how long it is kept without anybody who carries it.
+  Duration keep = std::chrono::minutes(10);
   friend bool operator==(const StreamOrder&, const StreamOrder&) = default;
 };
 

@@ -1,8 +1,6 @@
 #include "agent/streams.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
@@ -15,6 +13,7 @@
 #include <memory>
 #include <system_error>
 
+#include "agent/member_port.h"
 #include "agent/member_pump.h"
 #include "run/log_reader.h"
 #include "run/member_folder.h"
@@ -168,26 +167,6 @@ std::optional<Owner> owner_of(const std::filesystem::path& folder) {
   return Owner{orders->member.uid, orders->member.gid};
 }
 
-Result<UniqueFd> connect_to_port(const std::filesystem::path& folder, std::uint16_t port) {
-  DIVVY_TRY(member, run::MemberFolder::open(folder));
-  DIVVY_TRY(orders, member.orders());
-  // A process has the network of its machine; a container may have one of its own.
-  if (orders.member.container) {
-    return err(ErrorCode::kUnsupported, "ports of containers are not passed on yet");
-  }
-  UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (!socket ||
-      ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    return err(ErrorCode::kFailedPrecondition, "nothing listens on port {} there: {}", port,
-               std::strerror(errno));
-  }
-  return socket;
-}
-
 }  // namespace
 
 Streams::~Streams() {
@@ -233,7 +212,7 @@ Result<Streams::Work> Streams::prepare(const StreamOrder& order) const {
     return Work{[log, follow = order.follow](int peer) { tell_output(peer, *log, follow); }};
   }
   if (order.kind == StreamOrder::Kind::kPort) {
-    DIVVY_TRY(connected, connect_to_port(folder_of_(order.key), order.port));
+    DIVVY_TRY(connected, connect_to_port_of(folder_of_(order.key), order.port));
     auto socket = std::make_shared<UniqueFd>(unblocked(std::move(connected), false));
     return Work{[socket](int peer) {
       MemberPump::Parts parts;

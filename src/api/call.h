@@ -48,6 +48,8 @@ struct Parts {
   std::function<std::vector<SettingLine>()> settings{};
   // Who simulates just now; null: nobody may.
   WhatIfDesk* what_if = nullptr;
+  // A channel into a member is kept for so long without a connection.
+  Duration keep_channels = std::chrono::minutes(10);
 };
 
 using Answer = Result<net::HttpResponse>;

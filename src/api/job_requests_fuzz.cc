@@ -36,6 +36,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   expect_reason(api::parse_watch_query(text));
   expect_reason(api::parse_usage_query(text));
   expect_reason(api::parse_stream_request(text));
+  expect_reason(api::parse_channel_request(text));
+  expect_reason(api::parse_join_query(std::string(text)));
   expect_reason(api::parse_what_if_request(text));
   if (const auto queue = api::read_queue_settings("research", text)) {
     const auto again = api::read_queue_settings("research", api::write_queue_settings(*queue));

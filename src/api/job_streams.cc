@@ -148,16 +148,19 @@ Answer read_logs(const Call& call, const model::Job& job) {
   return response;
 }
 
-Answer open_stream(const Call& call, const model::Job& job) {
-  DIVVY_RETURN_IF_ERROR(check_has_members(job));
-  DIVVY_TRY(order, parse_stream_request(call.request.body));
-  if (to_lower(call.request.header("upgrade")) != kStreamProtocol) {
-    net::HttpResponse response = problem(problem_document(
-        426, "upgrade required",
-        fmt::format("this is a connection of its own: send \"Upgrade: {}\"", kStreamProtocol)));
-    response.headers["upgrade"] = std::string(kStreamProtocol);
-    return response;
-  }
+namespace {
+
+net::HttpResponse upgrade_required(std::string_view protocol) {
+  net::HttpResponse response = problem(problem_document(
+      426, "upgrade required",
+      fmt::format("this is a connection of its own: send \"Upgrade: {}\"", protocol)));
+  response.headers["upgrade"] = std::string(protocol);
+  return response;
+}
+
+// The machine of the member that the order means; the order then says which one it is.
+Result<agent::Agent*> find_member(const Call& call, const model::Job& job,
+                                  agent::StreamOrder& order) {
   const auto member = std::ranges::find(job.members, order.key.rank, &model::JobMember::rank);
   if (member == job.members.end()) {
     return err(ErrorCode::kFailedPrecondition, "job {} has no member {} that runs", job.id,
@@ -170,16 +173,56 @@ Answer open_stream(const Call& call, const model::Job& job) {
   }
   order.key.job = job.id;
   order.key.attempt = job.attempt;
+  return agent;
+}
+
+net::HttpResponse upgraded(agent::Agent* agent, agent::StreamOrder order,
+                           std::string_view protocol) {
   net::HttpResponse response;
-  response.upgrade = [agent, order = std::move(order)](UniqueFd& socket) {
+  response.upgrade = [agent, order = std::move(order), protocol](UniqueFd& socket) {
     auto opened = agent->open_stream(order);
     if (!opened) return problem(opened.error());
     socket = *std::move(opened);
     net::HttpResponse switching{101, "", ""};
-    switching.headers["upgrade"] = std::string(kStreamProtocol);
+    switching.headers["upgrade"] = std::string(protocol);
     return switching;
   };
   return response;
+}
+
+}  // namespace
+
+Answer open_stream(const Call& call, const model::Job& job) {
+  DIVVY_RETURN_IF_ERROR(check_has_members(job));
+  DIVVY_TRY(order, parse_stream_request(call.request.body));
+  if (to_lower(call.request.header("upgrade")) != kStreamProtocol) {
+    return upgrade_required(kStreamProtocol);
+  }
+  DIVVY_TRY(agent, find_member(call, job, order));
+  return upgraded(agent, std::move(order), kStreamProtocol);
+}
+
+Answer open_channel(const Call& call, const model::Job& job) {
+  DIVVY_RETURN_IF_ERROR(check_has_members(job));
+  DIVVY_TRY(order, parse_channel_request(call.request.body));
+  order.keep = call.parts.keep_channels;
+  DIVVY_TRY(agent, find_member(call, job, order));
+  DIVVY_TRY(opened, agent->open_stream(order));
+  opened.reset();
+  const auto keep = std::chrono::duration_cast<std::chrono::seconds>(order.keep).count();
+  return answer(
+      201, headed("Channel",
+                  {{"channel", order.channel}, {"rank", order.key.rank}, {"keep_seconds", keep}}));
+}
+
+Answer join_channel(const Call& call, const model::Job& job) {
+  DIVVY_RETURN_IF_ERROR(check_has_members(job));
+  DIVVY_TRY(order, parse_join_query(call.request.query));
+  if (to_lower(call.request.header("upgrade")) != kChannelProtocol) {
+    return upgrade_required(kChannelProtocol);
+  }
+  DIVVY_TRY(agent, find_member(call, job, order));
+  return upgraded(agent, std::move(order), kChannelProtocol);
 }
 
 }  // namespace divvy::api

@@ -131,6 +131,16 @@ constexpr FieldRow kStreamRequest[] = {
     {"path", "text?-", "Working folder of exec; of copies"}, {"terminal", "boolean?-", "Of exec"},
     {"rows", "integer(1..65535)?-", ""}, {"columns", "integer(1..65535)?-", ""},
     {"port", "integer(1..65535)?-", ""}};
+constexpr FieldRow kChannelRequest[] = {
+    {"channel", "text", "Its name: 64 digits of 0-9 and a-f, which nobody else can guess"},
+    {"kind", "<exec,attach,copy-in,copy-out,port>", ""}, {"rank", "count?-", "Of the member; 0"},
+    {"command", "[text]?-", "Of exec"}, {"environment", "[text]?-", "Of exec: NAME=VALUE"},
+    {"path", "text?-", "Working folder of exec; of copies"}, {"terminal", "boolean?-", "Of exec"},
+    {"rows", "integer(1..65535)?-", ""}, {"columns", "integer(1..65535)?-", ""},
+    {"port", "integer(1..65535)?-", ""}};
+constexpr FieldRow kChannel[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"channel", "text", ""}, {"rank", "integer", ""},
+    {"keep_seconds", "integer", "So long it waits for a client without a connection"}};
 constexpr FieldRow kMemberList[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Place]", ""}};
 constexpr FieldRow kUse[] = {
@@ -277,6 +287,7 @@ constexpr SchemaRow kSchemas[] = {
     {"Wait", "Why it waits", kWait}, {"Job", "", kJob}, {"JobList", "", kJobList},
     {"Explanation", "", kExplanation}, {"Attempt", "", kAttempt}, {"AttemptList", "", kAttemptList},
     {"Place", "", kPlace}, {"MemberList", "", kMemberList}, {"StreamRequest", "", kStreamRequest, true},
+    {"ChannelRequest", "", kChannelRequest, true}, {"Channel", "", kChannel},
     {"PruneRequest", "", kPruneRequest, true},
     {"PruneResult", "", kPruneResult}, {"PersonRequest", "", kPersonRequest, true}, {"Person", "", kPerson},
     {"PersonList", "", kPersonList}, {"TokenRequest", "", kTokenRequest, true}, {"Token", "", kToken},

@@ -1,8 +1,11 @@
 #include "api/stream_requests.h"
 
+#include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
+#include "api/query.h"
 #include "model/json_fields.h"
 
 namespace divvy::api {
@@ -55,9 +58,16 @@ Status check(const agent::StreamOrder& order) {
   return {};
 }
 
-}  // namespace
+// 256 random bits, so that nobody finds another's.
+Status check_name(std::string_view name) {
+  const bool fine = name.size() == 64 && std::ranges::all_of(name, [](char c) {
+                      return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+                    });
+  if (fine) return {};
+  return err(ErrorCode::kInvalidArgument, "channel: this has to be 64 digits of 0-9 and a-f");
+}
 
-Result<agent::StreamOrder> parse_stream_request(std::string_view body) {
+Result<agent::StreamOrder> parse(std::string_view body, bool channel) {
   DIVVY_TRY(document, model::parse_json(body));
   model::JsonFields fields(document);
   agent::StreamOrder order;
@@ -80,8 +90,33 @@ Result<agent::StreamOrder> parse_stream_request(std::string_view body) {
   read_size(fields, "rows", order.rows);
   read_size(fields, "columns", order.columns);
   read_size(fields, "port", order.port);
+  if (channel) fields.read("channel", order.channel);
   DIVVY_RETURN_IF_ERROR(fields.finish());
   DIVVY_RETURN_IF_ERROR(check(order));
+  if (channel) DIVVY_RETURN_IF_ERROR(check_name(order.channel));
+  return order;
+}
+
+}  // namespace
+
+Result<agent::StreamOrder> parse_stream_request(std::string_view body) {
+  return parse(body, false);
+}
+
+Result<agent::StreamOrder> parse_channel_request(std::string_view body) {
+  return parse(body, true);
+}
+
+Result<agent::StreamOrder> parse_join_query(const std::string& text) {
+  DIVVY_TRY(query, Query::parse(text));
+  agent::StreamOrder order;
+  order.kind = Kind::kJoin;
+  order.channel = query.text("channel").value_or("");
+  DIVVY_TRY(rank, query.number("rank"));
+  DIVVY_RETURN_IF_ERROR(query.nothing_left());
+  DIVVY_RETURN_IF_ERROR(check_name(order.channel));
+  order.key.rank = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(rank.value_or(0), std::numeric_limits<std::uint32_t>::max()));
   return order;
 }
 

@@ -34,5 +34,43 @@ TEST(StreamRequests, RefusesWhatCannotBeOpened) {
   }
 }
 
+const std::string kName = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+TEST(StreamRequests, AChannelIsWhatAStreamIsWithAName) {
+  const auto order =
+      parse_channel_request(R"({"kind":"port","port":8888,"rank":1,"channel":")" + kName + "\"}");
+  ASSERT_TRUE(order) << order.error().message;
+  agent::StreamOrder wanted;
+  wanted.kind = Kind::kPort;
+  wanted.port = 8888;
+  wanted.key.rank = 1;
+  wanted.channel = kName;
+  EXPECT_EQ(*order, wanted);
+  EXPECT_FALSE(parse_stream_request(R"({"kind":"attach","channel":")" + kName + "\"}"))
+      << "a stream has no name";
+  for (const std::string& name : {std::string(), std::string("../../etc/passwd"), kName + "0",
+                                  kName.substr(1), "A" + kName.substr(1), "/" + kName.substr(1)}) {
+    EXPECT_FALSE(parse_channel_request(R"({"kind":"attach","channel":")" + name + "\"}")) << name;
+  }
+  EXPECT_FALSE(parse_channel_request(R"({"kind":"attach"})"));
+  EXPECT_FALSE(parse_channel_request(R"({"kind":"join","channel":")" + kName + "\"}"));
+}
+
+TEST(StreamRequests, AChannelIsJoinedByItsName) {
+  const auto order = parse_join_query("rank=3&channel=" + kName);
+  ASSERT_TRUE(order) << order.error().message;
+  EXPECT_EQ(order->kind, Kind::kJoin);
+  EXPECT_EQ(order->channel, kName);
+  EXPECT_EQ(order->key.rank, 3U);
+  EXPECT_EQ(parse_join_query("channel=" + kName)->key.rank, 0U);
+  // Not the member that is left of it in 32 bits.
+  EXPECT_NE(parse_join_query("rank=4294967296&channel=" + kName)->key.rank, 0U);
+  for (const std::string& query :
+       {std::string(), std::string("channel=x"), "channel=" + kName + "&more=1",
+        "channel=" + kName + "&rank=-1", "channel=" + kName + "&channel=" + kName}) {
+    EXPECT_FALSE(parse_join_query(query)) << query;
+  }
+}
+
 }  // namespace
 }  // namespace divvy::api

@@ -128,6 +128,18 @@ Examples:
 
 Exit status: that of the command; 126 or 127 when it cannot be run or found.)";
 
+constexpr const char* kForwardFooter =
+    R"(Listens on this machine and passes each connection on to a port of the job, from anywhere,
+for the owner of the job and admins. Connections go on over a restart of divvyd and a loss
+of the network of up to ten minutes. Runs until Ctrl-C.
+
+Examples:
+  divvy port-forward 17 8888
+  divvy port-forward notebook 9999:8888 6006
+  divvy port-forward train :8000 --rank 3
+
+What goes wrong with a connection is said, and the others go on. Exit status: 0 after Ctrl-C.)";
+
 constexpr const char* kAttachFooter =
     R"(Shows what the job writes from now on, and passes on what is typed where the job reads
 it. Ctrl-C detaches and never ends the job.

@@ -1,4 +1,4 @@
-// Commands that go into a job that runs: exec, attach, cp.
+// Commands that go into a job that runs: exec, attach, cp, port-forward.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +10,7 @@
 #include "cli/job_help_texts.h"
 #include "cli/job_reference.h"
 #include "cli/member_visit.h"
+#include "cli/port_forward.h"
 #include "cli/session.h"
 
 namespace divvy::cli {
@@ -141,11 +142,43 @@ Result<int> copy(const Session& session, const CopyArguments& arguments) {
               : copy_to_member(session, *place, arguments.from, path);
 }
 
+struct ForwardArguments {
+  std::string job;
+  std::vector<std::string> ports;
+  std::string address = "127.0.0.1";
+  std::uint32_t rank = 0;
+};
+
+Result<int> forward(const Session& session, const ForwardArguments& arguments) {
+  std::vector<ForwardedPort> ports;
+  for (const std::string& text : arguments.ports) {
+    DIVVY_TRY(port, parse_forwarded_port(text));
+    ports.push_back(port);
+  }
+  const auto place = find_member(session, arguments.job, arguments.rank);
+  if (!place) return place.error();
+  return forward_ports(session, *place, ports, arguments.address);
+}
+
+void add_port_forward(CommandTree& tree) {
+  auto arguments = std::make_shared<ForwardArguments>();
+  CLI::App* command =
+      tree.add(heading::kJobs, "port-forward", "Reach ports of a job from here", kForwardFooter,
+               [arguments](const Session& session) { return forward(session, *arguments); });
+  command->add_option("JOB", arguments->job, "Its number or name")->required();
+  command->add_option("PORT", arguments->ports, "PORT, LOCAL:PORT, or :PORT for any local one")
+      ->required();
+  command->add_option("--rank", arguments->rank, "Of this member (0)")->type_name("NUMBER");
+  command->add_option("--address", arguments->address, "Listen on this one (127.0.0.1)")
+      ->type_name("ADDRESS");
+}
+
 }  // namespace
 
 void add_member_commands(CommandTree& tree) {
   add_exec(tree);
   add_attach(tree);
+  add_port_forward(tree);
   auto arguments = std::make_shared<CopyArguments>();
   CLI::App* command =
       tree.add(heading::kJobs, "cp", "Copy files into a job and out of it", kCopyFooter,

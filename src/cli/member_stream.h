@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "cli/member_place.h"
 #include "net/http.h"
 #include "sys/frames.h"
 
@@ -17,11 +18,6 @@ namespace divvy::cli {
 
 struct Session;
 class SignalPipe;
-
-struct MemberPlace {
-  std::uint64_t job = 0;
-  std::uint32_t rank = 0;
-};
 
 class MemberStream {
  public:

@@ -118,6 +118,8 @@ struct ApiConfig {
   std::filesystem::path key;
   std::uint32_t max_rate = 100;  // Requests a second of one caller
   bool console = true;           // The web console, at the same address
+  // Forwarded ports are kept for so long without a connection of the client.
+  Duration keep_channels = std::chrono::minutes(10);
 };
 
 struct DaemonConfig {

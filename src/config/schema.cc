@@ -264,6 +264,9 @@ std::vector<Setting> make_table() {
                       within(1U, 100'000U), kWritePlainly));
   table.push_back(flag("api", "console", kRestart,
                        "Serve the web console at the same address, under /.", FIELD(api.console)));
+  table.push_back(time("api", "keep_channels", kRestart,
+                       "So long a forwarded port waits for a client that lost its connection.",
+                       FIELD(api.keep_channels), std::chrono::seconds(1), hours(24)));
 
   table.push_back(flag("cdi", "enabled", kRestart,
                        "Write descriptions of GPUs and slices for container runtimes.",

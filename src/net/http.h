@@ -61,7 +61,8 @@ struct HttpResponse {
   std::function<void(HttpStream&)> stream{};
   // Instead of anything else, for a request with the header "upgrade". Called once, when there is
   // room for one more stream: a status of 101 and a connected socket, whose bytes then go both ways
-  // over the connection until both directions have ended; or any other answer.
+  // over the connection until both directions have ended; or any other answer. With the header
+  // "upgrade: websocket" in the answer they go inside a WebSocket, until one direction has ended.
   std::function<HttpResponse(UniqueFd& socket)> upgrade{};
 };
 
@@ -198,7 +199,8 @@ struct HttpUpgrade {
   std::unique_ptr<HttpTunnel> tunnel;  // with a status of 101
 };
 
-// Like http_request(), with the header "upgrade" in the request.
+// Like http_request(), with the header "upgrade" in the request. Where that says "websocket", the
+// tunnel goes through one, and its end in one direction is its end.
 [[nodiscard]] Result<HttpUpgrade> http_upgrade(const HttpTarget& target, const HttpRequest& request,
                                                std::optional<std::chrono::milliseconds> timeout);
 

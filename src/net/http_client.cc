@@ -2,6 +2,7 @@
 #include <sys/socket.h>
 
 #include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/beast/core.hpp>
 #include <cerrno>
 #include <csignal>
@@ -51,9 +52,11 @@ Result<HttpResponse> http_follow(const HttpTarget& target, const HttpRequest& re
 
 class HttpTunnel::Impl {
  public:
-  Impl(std::unique_ptr<Line> line, beast::flat_buffer rest, UniqueFd ours, UniqueFd callers)
+  Impl(std::unique_ptr<Line> line, beast::flat_buffer rest, bool web, UniqueFd ours,
+       UniqueFd callers)
       : line_(std::move(line)),
         rest_(std::move(rest)),
+        web_(web),
         local_(line_->context(), Protocol(AF_UNIX, 0), ours.release()),
         callers_(std::move(callers)) {
     line_->context().restart();
@@ -66,13 +69,15 @@ class HttpTunnel::Impl {
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
   ~Impl() {
-    line_->context().stop();
+    // As something to do, because it may not run yet, and begins with a restart.
+    boost::asio::post(line_->context(), [this] { line_->context().stop(); });
     thread_.join();
   }
   [[nodiscard]] int fd() const { return callers_.get(); }
 
  private:
   void run() {
+    if (web_) return line_->carry(local_);
     line_->with_stream([this](auto& stream) { pass(stream); });
   }
   template <typename Stream>
@@ -91,6 +96,7 @@ class HttpTunnel::Impl {
 
   std::unique_ptr<Line> line_;
   beast::flat_buffer rest_;
+  const bool web_;
   Protocol::socket local_;
   UniqueFd callers_;
   std::thread thread_;
@@ -104,7 +110,8 @@ Result<HttpUpgrade> http_upgrade(const HttpTarget& target, const HttpRequest& re
                                  std::optional<std::chrono::milliseconds> timeout) {
   const Times times = until(timeout);
   DIVVY_TRY(line, Line::open(target, times));
-  DIVVY_TRY(answer, line->ask(request, times, {}));
+  const bool web = request.header("upgrade") == "websocket";
+  DIVVY_TRY(answer, web ? line->open_websocket(request, times) : line->ask(request, times, {}));
   HttpUpgrade made{std::move(answer), nullptr};
   if (made.answer.status != 101) return made;
   int ends[2];
@@ -114,7 +121,7 @@ Result<HttpUpgrade> http_upgrade(const HttpTarget& target, const HttpRequest& re
   beast::flat_buffer rest = line->take_rest();
   try {
     made.tunnel = std::make_unique<HttpTunnel>(std::make_unique<HttpTunnel::Impl>(
-        std::move(line), std::move(rest), UniqueFd(ends[0]), UniqueFd(ends[1])));
+        std::move(line), std::move(rest), web, UniqueFd(ends[0]), UniqueFd(ends[1])));
   } catch (const std::exception& error) {
     return err(ErrorCode::kResourceExhausted, "no tunnel: {}", error.what());
   }

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "net/tunnel.h"
+#include "net/websocket.h"
 
 namespace divvy::net {
 namespace {
@@ -32,6 +33,7 @@ using PlainStream = beast::basic_stream<Protocol>;
 using TlsStream = asio::ssl::stream<PlainStream>;
 
 constexpr std::uint32_t kMaxHeader = 16384;
+constexpr std::string_view kWebSocket = "websocket";
 
 HttpResponse refusal(int status, std::string_view title, std::string_view detail) {
   return {status, "application/problem+json",
@@ -54,6 +56,14 @@ HttpRequest to_request(const http::request<http::string_body>& message) {
     value += field.value();
   }
   return request;
+}
+
+// What the library would refuse only after something was opened for it.
+bool is_websocket_handshake(const http::request<http::string_body>& request) {
+  constexpr std::size_t kKeySize = 24;  // 16 bytes in base64
+  return beast::websocket::is_upgrade(request) &&
+         request[http::field::sec_websocket_version] == "13" &&
+         request[http::field::sec_websocket_key].size() == kKeySize;
 }
 
 template <typename Response>
@@ -128,7 +138,7 @@ class Connection final : public HttpStream {
     }
     const bool keep = parser.get().keep_alive();
     HttpResponse answer = ask(to_request(parser.get()));
-    if (answer.upgrade) return upgrade(answer, keep) && keep;
+    if (answer.upgrade) return upgrade(parser.get(), answer, keep) && keep;
     if (answer.stream) return stream(answer, parser.get().version() >= 11, keep) && keep;
     return write(std::move(answer), keep) && keep;
   }
@@ -187,7 +197,14 @@ class Connection final : public HttpStream {
   }
 
   // Like exchange(): false when the connection is to end, as it does after an upgrade.
-  bool upgrade(const HttpResponse& offer, bool keep) {
+  bool upgrade(const http::request<http::string_body>& request, const HttpResponse& offer,
+               bool keep) {
+    const bool web = beast::iequals(request[http::field::upgrade], kWebSocket);
+    // Nothing may come before the answer (RFC 6455, 4.1).
+    if (web && (!is_websocket_handshake(request) || buffer_.size() > 0)) {
+      return write(refusal(400, "bad request", "this is no handshake of a WebSocket (RFC 6455)"),
+                   false);
+    }
     if (!take_stream()) return write(too_many_streams(), keep);
     UniqueFd socket;
     HttpResponse answer;
@@ -198,7 +215,11 @@ class Connection final : public HttpStream {
       answer = refusal(500, "internal error", "the daemon made a mistake; its log says more");
     }
     const bool refused = answer.status != 101 || !socket;
-    if (!refused) tunnel(answer, std::move(socket));
+    if (!refused && web && answer.headers["upgrade"] == kWebSocket) {
+      websocket(request, std::move(socket));
+    } else if (!refused) {
+      tunnel(answer, std::move(socket));
+    }
     --rules_.streams;
     return refused && write(std::move(answer), keep);
   }
@@ -217,6 +238,18 @@ class Connection final : public HttpStream {
     both.start();
     context_.restart();
     context_.run();
+  }
+
+  // The answer to the request is the library's to make.
+  void websocket(const http::request<http::string_body>& request, UniqueFd socket) {
+    WebSocket<Stream> web(stream_);
+    set_up(web);
+    if (wait([&](auto done) { web.async_accept(request, done); })) return;
+    ErrorNumber code;
+    typename WebSocketTunnel<Stream>::Local local(context_);
+    code = local.assign(Protocol(AF_UNIX, 0), socket.release(), code);
+    if (code) return;
+    WebSocketTunnel<Stream>(context_, web, local).run();
   }
 
   // Nobody may say anything for a long time, so the kernel asks whether they are still there.

@@ -282,6 +282,47 @@ Result<HttpResponse> Line::ask(const HttpRequest& request, Times times, Asking a
   return answer;
 }
 
+template <typename Stream>
+Line::ErrorNumber Line::shake_hands(std::unique_ptr<WebSocket<Stream>>& web, Stream& stream,
+                                    const HttpRequest& request, Times times, HttpResponse& answer) {
+  web = std::make_unique<WebSocket<Stream>>(stream);
+  set_up(*web);
+  web->set_option(
+      beast::websocket::stream_base::decorator([&request](beast::websocket::request_type& message) {
+        for (const auto& [name, value] : request.headers) message.set(name, value);
+      }));
+  const std::string target =
+      request.query.empty() ? request.path : request.path + "?" + request.query;
+  beast::websocket::response_type response;
+  ErrorNumber code = wait(
+      stream, times, [&](auto done) { web->async_handshake(response, "divvyd", target, done); });
+  if (code && code != beast::websocket::error::upgrade_declined) return code;
+  answer = to_response(response.base());
+  answer.body = response.body();
+  return {};
+}
+
+Result<HttpResponse> Line::open_websocket(const HttpRequest& request, Times times) {
+  HttpResponse answer;
+  try {
+    const Stop stop(*this);
+    const ErrorNumber code = secure_ ? shake_hands(secure_web_, *secure_, request, times, answer)
+                                     : shake_hands(plain_web_, plain_, request, times, answer);
+    if (code) return err(to_error(code));
+  } catch (const std::exception& error) {
+    return err(ErrorCode::kInternal, "the request to {} failed: {}", where_, error.what());
+  }
+  return answer;
+}
+
+void Line::carry(Protocol::socket& local) {
+  if (secure_web_) {
+    WebSocketTunnel<TlsStream>(context_, *secure_web_, local).run();
+  } else {
+    WebSocketTunnel<PlainStream>(context_, *plain_web_, local).run();
+  }
+}
+
 bool Line::is_quiet() {
   const int fd = with_stream(
       [](auto& stream) { return beast::get_lowest_layer(stream).socket().native_handle(); });

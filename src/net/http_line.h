@@ -14,6 +14,7 @@
 
 #include "net/http.h"
 #include "net/tls_context.h"
+#include "net/websocket.h"
 
 namespace divvy::net {
 
@@ -42,6 +43,12 @@ class Line {
     bool keep = false;                   // There is to be another request after this one
   };
   [[nodiscard]] Result<HttpResponse> ask(const HttpRequest& request, Times times, Asking asking);
+
+  // The same for a request that makes a WebSocket of the connection, with status 101; or the
+  // refusal.
+  [[nodiscard]] Result<HttpResponse> open_websocket(const HttpRequest& request, Times times);
+  // After that: bytes go both ways between it and the local socket. Returns when it is over.
+  void carry(boost::asio::generic::stream_protocol::socket& local);
 
   // Of the last ask(): whether any of its answer came, and whether another may follow.
   [[nodiscard]] bool answered() const { return answered_; }
@@ -74,6 +81,9 @@ class Line {
   template <typename Stream, typename Start>
   ErrorNumber wait(Stream& stream, Times times, const Start& start);
   template <typename Stream>
+  ErrorNumber shake_hands(std::unique_ptr<WebSocket<Stream>>& web, Stream& stream,
+                          const HttpRequest& request, Times times, HttpResponse& answer);
+  template <typename Stream>
   ErrorNumber exchange(Stream& stream, const HttpRequest& request, Times times, Asking asking,
                        HttpResponse& answer);
 
@@ -84,6 +94,8 @@ class Line {
   PlainStream plain_{context_};
   TlsContext trust_;
   std::optional<TlsStream> secure_;  // Instead of the plain one
+  std::unique_ptr<WebSocket<PlainStream>> plain_web_;
+  std::unique_ptr<WebSocket<TlsStream>> secure_web_;
   boost::beast::flat_buffer buffer_;
   bool patient_ = false;  // Asks for no sign of life
   bool answered_ = false;

@@ -131,19 +131,33 @@ void add_user(const PodmanMember& podman, const MemberStart& member, Words& word
   if (member.uid != 0) add(words, {"--security-opt", "no-new-privileges"});
 }
 
+// As plain processes have it, so that members of a gang reach each other; ports can be published
+// only from a network of its own.
+bool has_network_of_machine(const PodmanSettings& settings, const model::ContainerSpec& container) {
+  const auto chooses = [](const std::string& word) { return word.starts_with("--net"); };
+  return container.ports.empty() && std::ranges::none_of(settings.run_options, chooses);
+}
+
 void add_network(const PodmanMember& podman, const model::ContainerSpec& container, Words& words) {
   for (const model::PublishedPort& port : container.ports) {
     add(words, {"--publish", fmt::format("{}:{}", port.host, port.container)});
   }
-  const auto chooses = [](const std::string& word) { return word.starts_with("--net"); };
-  // As plain processes have it, so that members of a gang reach each other; ports can be published
-  // only from a network of its own.
-  if (container.ports.empty() && std::ranges::none_of(podman.settings.run_options, chooses)) {
-    add(words, {"--network", "host"});
-  }
+  if (has_network_of_machine(podman.settings, container)) add(words, {"--network", "host"});
 }
 
 }  // namespace
+
+Result<std::uint16_t> port_on_machine(const Orders& orders, std::uint16_t port) {
+  const auto& container = orders.member.container;
+  if (!container || has_network_of_machine(orders.podman, *container)) return port;
+  const auto published =
+      std::ranges::find(container->ports, port, &model::PublishedPort::container);
+  if (published != container->ports.end()) return published->host;
+  return err(ErrorCode::kFailedPrecondition,
+             "port {} of this container is not published, and it has a network of its own; submit "
+             "it without published ports, or with this one",
+             port);
+}
 
 Result<ContainerVariables> container_variables(const Environment& environment) {
   ContainerVariables result;

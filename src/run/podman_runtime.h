@@ -51,6 +51,10 @@ struct ContainerVariables {
                                        const ContainerVariables& variables,
                                        const std::string& variables_path);
 
+// Where a port of the member is on this machine: a published one where it was published, and where
+// the member has the machine's network the port itself. kFailedPrecondition: it cannot be reached.
+[[nodiscard]] Result<std::uint16_t> port_on_machine(const Orders& orders, std::uint16_t port);
+
 struct ContainerExec {
   Words command;
   Environment environment;

@@ -95,6 +95,22 @@ TEST(PodmanRun, ReplacesTheEntryPoint) {
   EXPECT_TRUE(has(words_of(member), {"--entrypoint", "", "--", "localhost/x:1", "train"}));
 }
 
+TEST(PortOnMachine, IsWhereThePortOfTheMemberCanBeReached) {
+  Orders process;
+  EXPECT_EQ(port_on_machine(process, 8888), 8888);
+  Orders container{.member = contained(), .podman = {}};
+  EXPECT_EQ(port_on_machine(container, 8888), 8888) << "it has the machine's network";
+  container.member.container->ports = {{.host = 9001, .container = 80}};
+  EXPECT_EQ(port_on_machine(container, 80), 9001);
+  const auto other = port_on_machine(container, 9001);
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, ErrorCode::kFailedPrecondition);
+  // Whoever is kept off the machine's network does not get there by a detour.
+  Orders apart{.member = contained(), .podman = {}};
+  apart.podman.run_options = {"--network=none"};
+  EXPECT_FALSE(port_on_machine(apart, 8888));
+}
+
 TEST(PodmanRun, LeavesTheNetworkToTheOperator) {
   PodmanMember podman = kPodman;
   podman.settings.run_options = {"--network", "none"};

@@ -20,16 +20,16 @@ namespace {
 constexpr const char* kSocketName = "door";
 
 // Through the open folder: a path of its own could be longer than an address of a socket.
-sockaddr_un address_in(int folder) {
+sockaddr_un address_in(int folder, const char* name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  const std::string path = fmt::format("/proc/self/fd/{}/{}", folder, kSocketName);
+  const std::string path = fmt::format("/proc/self/fd/{}/{}", folder, name);
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   return address;
 }
 
-UniqueFd make_socket(int flags) {
-  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0));
+UniqueFd make_socket(int type) {
+  UniqueFd socket(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
   // Room for the longest message and the kernel's own share.
   const int room = static_cast<int>(4 * kMaxShepherdMessage);
   if (socket) ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
@@ -38,23 +38,27 @@ UniqueFd make_socket(int flags) {
 
 }  // namespace
 
-Result<UniqueFd> listen_as_shepherd(int folder, uid_t owner) {
-  UniqueFd socket = make_socket(SOCK_NONBLOCK);
-  const sockaddr_un address = address_in(folder);
-  ::unlinkat(folder, kSocketName, 0);
+Result<UniqueFd> listen_in(int folder, const char* name, int type, uid_t owner) {
+  UniqueFd socket = make_socket(type | SOCK_NONBLOCK);
+  const sockaddr_un address = address_in(folder, name);
+  ::unlinkat(folder, name, 0);
   // The user of the member owns it. The daemon gets in by its group: root's has given up the right
   // to pass by the rights of files.
   const bool others = owner != ::geteuid();
   // The rights are set before there is a name, and connecting needs the right to write.
   if (!socket || ::fchmod(socket.get(), 0600) != 0 ||
       ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      ::fchmodat(folder, kSocketName, others ? 0660 : 0600, 0) != 0 ||
-      (others && ::fchownat(folder, kSocketName, owner, ::getegid(), AT_SYMLINK_NOFOLLOW) != 0) ||
+      ::fchmodat(folder, name, others ? 0660 : 0600, 0) != 0 ||
+      (others && ::fchownat(folder, name, owner, ::getegid(), AT_SYMLINK_NOFOLLOW) != 0) ||
       ::listen(socket.get(), 32) != 0) {
     return err(ErrorCode::kIo, "the socket of the member could not be made: {}",
                std::strerror(errno));
   }
   return socket;
+}
+
+Result<UniqueFd> listen_as_shepherd(int folder, uid_t owner) {
+  return listen_in(folder, kSocketName, SOCK_SEQPACKET, owner);
 }
 
 UniqueFd accept_caller(int listener, uid_t owner) {
@@ -70,13 +74,25 @@ UniqueFd accept_caller(int listener, uid_t owner) {
 }
 
 Result<UniqueFd> connect_to_shepherd(int folder) {
-  UniqueFd socket = make_socket(0);
-  const sockaddr_un address = address_in(folder);
+  return connect_in(folder, kSocketName, SOCK_SEQPACKET);
+}
+
+Result<UniqueFd> connect_in(int folder, const char* name, int type,
+                            std::optional<std::chrono::seconds> patience) {
+  UniqueFd socket = make_socket(type);
+  if (patience && socket) {
+    // Of connect(), too.
+    const timeval time{patience->count(), 0};
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
+  }
+  const sockaddr_un address = address_in(folder, name);
   if (!socket ||
       ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    return err(
-        errno == EACCES || errno == EPERM ? ErrorCode::kPermissionDenied : ErrorCode::kUnavailable,
-        "the shepherd of this member does not answer: {}", std::strerror(errno));
+    return err(errno == EACCES || errno == EPERM ? ErrorCode::kPermissionDenied
+               : errno == EAGAIN                 ? ErrorCode::kTimeout
+                                                 : ErrorCode::kUnavailable,
+               "the {} of this member does not answer: {}",
+               std::string_view(name) == kSocketName ? "shepherd" : name, std::strerror(errno));
   }
   return socket;
 }

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -13,6 +14,13 @@
 #include "sys/packet_socket.h"
 
 namespace divvy::run {
+
+// A listening socket of that name and type in the folder that `folder` is open on; connecting to
+// it. For `owner`, root and whoever makes it.
+[[nodiscard]] Result<UniqueFd> listen_in(int folder, const char* name, int type, uid_t owner);
+// With `patience`, connecting and sending wait no longer; then it is kTimeout, or EAGAIN.
+[[nodiscard]] Result<UniqueFd> connect_in(int folder, const char* name, int type,
+                                          std::optional<std::chrono::seconds> patience = {});
 
 // In the folder that `folder` is open on, however long its path is. It belongs to `owner`.
 [[nodiscard]] Result<UniqueFd> listen_as_shepherd(int folder, uid_t owner);

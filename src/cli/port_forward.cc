@@ -1,0 +1,207 @@
+#include "cli/port_forward.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <boost/json.hpp>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstring>
+#include <list>
+#include <mutex>
+#include <system_error>
+
+#include "cli/exit_codes.h"
+#include "cli/raw_terminal.h"
+#include "cli/session.h"
+
+namespace divvy::cli {
+namespace {
+
+constexpr int kUpgradeRequired = 426;
+
+struct Listening {
+  UniqueFd socket;
+  ForwardedPort port;
+};
+
+Result<std::uint16_t> parse_port(std::string_view text) {
+  std::uint16_t port = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (code != std::errc() || end != text.data() + text.size() || port == 0) {
+    return err(ErrorCode::kInvalidArgument, "{} is no port: they go from 1 to 65535", text);
+  }
+  return port;
+}
+
+Result<Listening> listen_on(const std::string& address, ForwardedPort port) {
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(port.local);
+  if (::inet_pton(AF_INET, address.c_str(), &to.sin_addr) != 1) {
+    return err(ErrorCode::kInvalidArgument, "--address {}: this has to be like 127.0.0.1", address);
+  }
+  UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int yes = 1;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  socklen_t size = sizeof to;
+  if (!socket || ::bind(socket.get(), reinterpret_cast<sockaddr*>(&to), sizeof to) != 0 ||
+      ::listen(socket.get(), 128) != 0 ||
+      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&to), &size) != 0) {
+    return err(ErrorCode::kIo, "port {} of this machine cannot be used: {}", port.local,
+               std::strerror(errno));
+  }
+  port.local = ntohs(to.sin_port);
+  return Listening{std::move(socket), port};
+}
+
+// Whoever connected sees a broken connection, and no empty answer.
+void refuse(UniqueFd socket) {
+  const linger at_once{1, 0};
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+}
+
+class Forwarder {
+ public:
+  Forwarder(const Session& session, Daemon daemon, const MemberPlace& place)
+      : session_(session),
+        daemon_(std::move(daemon)),
+        place_(place),
+        stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  ~Forwarder() {
+    const std::uint64_t one = 1;
+    (void)!::write(stop_.get(), &one, sizeof one);
+    for (Connection& connection : connections_) connection.thread.join();
+  }
+  Forwarder(const Forwarder&) = delete;
+  Forwarder& operator=(const Forwarder&) = delete;
+
+  void accept_from(const Listening& listening) {
+    UniqueFd socket(::accept4(listening.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!socket) return;
+    std::erase_if(connections_, [](Connection& connection) {
+      if (connection.done) connection.thread.join();
+      return connection.done.load();
+    });
+    const int yes = 1;
+    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    Connection& connection = connections_.emplace_back();
+    try {
+      connection.thread = std::thread(
+          [this, &connection, port = listening.port.remote, local = std::move(socket)]() mutable {
+            serve(port, std::move(local));
+            connection.done = true;
+          });
+    } catch (const std::system_error& error) {
+      connections_.pop_back();
+      say(fmt::format("a connection was refused: {}", error.what()));
+    }
+  }
+
+ private:
+  struct Connection {
+    std::thread thread;
+    std::atomic<bool> done{false};
+  };
+
+  void say(const std::string& text) {
+    const std::lock_guard lock(saying_);
+    session_.say(text);
+  }
+
+  void serve(std::uint16_t port, UniqueFd local) {
+    Carrying carrying{
+        .daemon = daemon_, .place = place_, .name = new_channel_name(), .stop = stop_.get()};
+    const auto until = std::chrono::steady_clock::now() + carrying.patience;
+    // Whoever comes while the daemon is replaced waits for the next one.
+    for (;;) {
+      const auto opened =
+          open_channel(daemon_, place_, carrying.name, {{"kind", "port"}, {"port", port}});
+      if (opened && opened->ok()) {
+        carrying.patience = time_kept(*opened);
+        break;
+      }
+      pollfd stop{stop_.get(), POLLIN, 0};
+      const bool in_time = std::chrono::steady_clock::now() < until;
+      if (may_work_later(opened) && in_time && ::poll(&stop, 1, kPauseMs) == 0) continue;
+      if (stop.revents == 0) say(opened ? problem_text(*opened) : opened.error().message);
+      return refuse(std::move(local));
+    }
+    const Status carried = carry_channel(carrying, std::move(local));
+    if (!carried) say(carried.error().message);
+  }
+
+  static constexpr int kPauseMs = 200;
+
+  const Session& session_;
+  const Daemon daemon_;
+  const MemberPlace place_;
+  UniqueFd stop_;
+  std::mutex saying_;
+  std::list<Connection> connections_;
+};
+
+}  // namespace
+
+Result<ForwardedPort> parse_forwarded_port(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  if (colon == std::string_view::npos) {
+    DIVVY_TRY(port, parse_port(text));
+    return ForwardedPort{port, port};
+  }
+  ForwardedPort ports;
+  DIVVY_TRY(remote, parse_port(text.substr(colon + 1)));
+  ports.remote = remote;
+  if (colon == 0) return ports;
+  DIVVY_TRY(local, parse_port(text.substr(0, colon)));
+  ports.local = local;
+  return ports;
+}
+
+int forward_ports(const Session& session, const MemberPlace& place,
+                  const std::vector<ForwardedPort>& ports, const std::string& address) {
+  auto daemon = session.daemon();
+  if (!daemon) return session.fail(daemon.error());
+  // Whoever may not look into the job is told so now, and not by their first connection. No channel
+  // is asked for, so the answer is that one would have to be.
+  const auto may = daemon->ask(
+      "GET", fmt::format("/v1/jobs/{}/channels?channel={}", place.job, new_channel_name()));
+  if (!may) return session.fail(may.error());
+  if (may->status != kUpgradeRequired) return session.fail(*may);
+  // Of every thread, so that those of connections leave them to this one.
+  auto signals = SignalPipe::create({SIGINT, SIGTERM, SIGHUP});
+  if (!signals) return session.fail(signals.error());
+  (void)std::signal(SIGPIPE, SIG_IGN);
+  std::vector<Listening> listening;
+  std::string text;
+  for (const ForwardedPort& port : ports) {
+    auto one = listen_on(address, port);
+    if (!one) return session.fail(one.error());
+    text += fmt::format("{}:{} is port {} of job {}\n", address, one->port.local, one->port.remote,
+                        place.job);
+    listening.push_back(*std::move(one));
+  }
+  if (const int status = session.print(text); status != kExitOk) return status;
+  session.out.flush();
+  Forwarder forwarder(session, *std::move(daemon), place);
+  for (;;) {
+    std::vector<pollfd> waits{{signals->fd(), POLLIN, 0}};
+    for (const Listening& one : listening) waits.push_back({one.socket.get(), POLLIN, 0});
+    if (::poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR) return kExitError;
+    if (waits[0].revents != 0 && signals->next() != 0) return kExitOk;
+    for (std::size_t i = 0; i < listening.size(); ++i) {
+      if (waits[i + 1].revents != 0) forwarder.accept_from(listening[i]);
+    }
+  }
+}
+
+}  // namespace divvy::cli

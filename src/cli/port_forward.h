@@ -1,0 +1,30 @@
+// What port-forward does: listens here, and each connection goes through a channel of its own to a
+// port of a member. Runs on the main thread, with one more for each connection.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/member_channel.h"
+
+namespace divvy::cli {
+
+struct Session;
+
+struct ForwardedPort {
+  std::uint16_t local = 0;  // 0: any that is free
+  std::uint16_t remote = 0;
+  friend bool operator==(const ForwardedPort&, const ForwardedPort&) = default;
+};
+// "8888", "9999:8888" or ":8888" for any local one.
+[[nodiscard]] Result<ForwardedPort> parse_forwarded_port(std::string_view text);
+
+// Until it is interrupted, which is its regular end. The exit status.
+[[nodiscard]] int forward_ports(const Session& session, const MemberPlace& place,
+                                const std::vector<ForwardedPort>& ports,
+                                const std::string& address);
+
+}  // namespace divvy::cli
