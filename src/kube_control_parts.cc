@@ -52,15 +52,29 @@ Result<kube::DialectPolicy> dialects_of(const KubeOptions& options) {
   return policy;
 }
 
-// Helm does not upgrade CRDs: those of an older version have no queues.
-Result<bool> has_queues(kube::ApiServer& api) {
+// Helm does not upgrade CRDs: those of an older version have not all kinds of objects.
+struct OurKinds {
+  bool queues = false;
+  bool policies = false;
+};
+Result<OurKinds> find_our_kinds(kube::ApiServer& api) {
+  OurKinds kinds;
   DIVVY_TRY(group, api.get("/apis/divvy.dev/v1"));
   for (const json::value& one : kube::array_at(group, {"resources"})) {
-    if (one.is_object() && kube::text_at(one.get_object(), {"name"}) == "queues") return true;
+    if (!one.is_object()) continue;
+    const std::string_view name = kube::text_at(one.get_object(), {"name"});
+    kinds.queues |= name == "queues";
+    kinds.policies |= name == "policies";
   }
-  log_warning("there are no queues as objects: the CRD queues.divvy.dev is missing",
-              {{"remedy", "kubectl apply -f deploy/helm/divvy/crds"}});
-  return false;
+  const auto warn = [](bool there, std::string_view name) {
+    if (there) return;
+    log_warning("there are no such objects: their CRD is missing",
+                {{"crd", fmt::format("{}.divvy.dev", name)},
+                 {"remedy", "kubectl apply -f deploy/helm/divvy/crds"}});
+  };
+  warn(kinds.queues, "queues");
+  warn(kinds.policies, "policies");
+  return kinds;
 }
 
 jobs::Settings queue_settings_of(const config::DaemonConfig& config) {
@@ -109,15 +123,14 @@ Result<std::unique_ptr<ClusterSide>> ClusterSide::create(const KubeOptions& opti
     controller.claims = claims.has_value();
     log_info("pods get their slices by slots", {{"claims", controller.claims}});
   }
-  DIVVY_TRY(queues, has_queues(*made->reading_));
-  controller.queues = queues;
+  DIVVY_TRY(kinds, find_our_kinds(*made->reading_));
+  controller.queues = kinds.queues;
+  controller.policies = kinds.policies;
   DIVVY_TRY(running, kube::Controller::create(*made->reading_, *made->writing_, clock,
                                               std::move(controller)));
   made->controller_ = std::move(running);
   made->policy_->namespaces = [side = made.get()](std::string_view name) {
-    const kube::ObjectPtr space = side->controller_->find_namespace(name);
-    const kube::DialectPolicy& usual = side->policy_->dialects;
-    return space ? kube::namespace_policy(*space, usual) : Result<kube::DialectPolicy>(usual);
+    return side->controller_->dialects_for(name, side->policy_->dialects);
   };
   made->routes_ = std::make_unique<kube::ControllerRoutes>(*made->controller_, *made->writing_);
   made->webhook_ =

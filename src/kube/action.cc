@@ -36,6 +36,8 @@ std::string_view to_string(ActionKind kind) {
       return "set condition";
     case ActionKind::kWriteQueue:
       return "write queue";
+    case ActionKind::kWritePolicy:
+      return "write policy";
     case ActionKind::kTellEvent:
       return "tell event";
   }
@@ -78,6 +80,7 @@ Result<boost::json::object> carry_out(ApiServer& server, const Action& action) {
     case ActionKind::kRemoveGate:
     case ActionKind::kSetCondition:
     case ActionKind::kWriteQueue:
+    case ActionKind::kWritePolicy:
       return server.patch(action.path, PatchType::kJson, action.body);
   }
   return err(ErrorCode::kInternal, "an action of no kind");

@@ -29,7 +29,8 @@ enum class ActionKind {
   kEvictPod,
   kReadGang,  // the object that says of how many pods a gang is
   kSetCondition,
-  kWriteQueue,  // the status of a Queue
+  kWriteQueue,   // the status of a Queue
+  kWritePolicy,  // likewise of a Policy
   kTellEvent,
 };
 [[nodiscard]] std::string_view to_string(ActionKind kind);

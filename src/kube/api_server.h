@@ -16,6 +16,7 @@
 #include <functional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 
@@ -60,6 +61,18 @@ class ApiServer {
   [[nodiscard]] virtual Status watch(const std::string& path,
                                      const std::function<bool(WatchEvent)>& take,
                                      const std::stop_token& stop) = 0;
+  // An answer that is no document, piece by piece until it ends or `take` returns false: the output
+  // of a container ("/api/v1/namespaces/a/pods/b/log?follow=true"), which may be silent for as long
+  // as it likes. A request to stop ends it soon: kCancelled.
+  [[nodiscard]] virtual Status read_text(const std::string& path,
+                                         const std::function<bool(std::string_view)>& take,
+                                         const std::stop_token& stop);
 };
+
+inline Status ApiServer::read_text(const std::string& path,
+                                   const std::function<bool(std::string_view)>& /*take*/,
+                                   const std::stop_token& /*stop*/) {
+  return err(ErrorCode::kUnsupported, "GET {}: this is read as documents only", path);
+}
 
 }  // namespace divvy::kube

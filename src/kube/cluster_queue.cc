@@ -80,6 +80,8 @@ Status ClusterQueue::see(ObjectKind kind, const json::object& object) {
       return see_namespace(object);
     case ObjectKind::kQueue:
       return see_queue(object);
+    case ObjectKind::kPolicy:
+      return see_policy(object);
   }
   return {};
 }
@@ -229,6 +231,7 @@ Status ClusterQueue::see_namespace(const json::object& object) {
                 {{"queue", facts.queue}, {"reason", set.error().message}});
     }
   }
+  policies_told_ = false;
   namespaces_.insert_or_assign(facts.object.name, std::move(facts));
   return {};
 }
@@ -251,9 +254,13 @@ void ClusterQueue::gone(ObjectKind kind, const json::object& object) {
       break;
     case ObjectKind::kNamespace:
       namespaces_.erase(told->name);
+      policies_told_ = false;
       break;
     case ObjectKind::kQueue:
       queue_gone(*told);
+      break;
+    case ObjectKind::kPolicy:
+      policy_gone(*told);
       break;
   }
 }
@@ -337,6 +344,7 @@ std::vector<Action> ClusterQueue::decide(WallTime now) {
   release_gates(now);
   tell_due(now);
   tell_queues(now);
+  tell_policies(now);
   return std::exchange(actions_, {});
 }
 
@@ -351,6 +359,7 @@ std::optional<WallTime> ClusterQueue::next(WallTime now) const {
     at(now);
   }
   if (!queues_told_ && !queue_objects_.empty()) at(telling_queues_rests_);
+  if (!policies_told_ && !policies_.empty()) at(telling_policies_rests_);
   if (!timers_.empty()) at(timers_.begin()->first);
   if (!to_tell_.empty()) at(std::max(to_tell_.begin()->first, telling_rests_));
   if (const auto pass = queue_->next_pass(now)) at(*pass);

@@ -31,11 +31,12 @@
 #include "kube/cluster_fleet.h"
 #include "kube/cluster_objects.h"
 #include "kube/gang.h"
+#include "kube/policy_objects.h"
 #include "kube/queue_objects.h"
 
 namespace divvy::kube {
 
-enum class ObjectKind { kPod, kClaim, kGpuNode, kNode, kNamespace, kQueue };
+enum class ObjectKind { kPod, kClaim, kGpuNode, kNode, kNamespace, kQueue, kPolicy };
 
 // What is said about a pod to whoever asks.
 struct PodReport {
@@ -96,6 +97,11 @@ class ClusterQueue {
   // Nothing: no pod of ours.
   [[nodiscard]] std::optional<PodReport> explain(const std::string& space, const std::string& name,
                                                  WallTime now);
+  // The queue as it is, for those who want to know what would become of it.
+  [[nodiscard]] jobs::Snapshot snapshot(std::size_t most_waiting) const {
+    return queue_->snapshot(most_waiting);
+  }
+  [[nodiscard]] std::vector<std::string> queue_paths() const;
   [[nodiscard]] std::size_t waiting() const { return queue_->waiting(); }
   [[nodiscard]] std::size_t pods() const { return works_.size(); }
   // What is held on the fleet: by pods' jobs, and by whatever no pod explains.
@@ -261,6 +267,14 @@ class ClusterQueue {
   void tell_queues(WallTime now);
   void queue_done(const std::string& name, const Result<boost::json::object>& result, WallTime now);
 
+  // cluster_queue_policies.cc: policies of namespaces
+  [[nodiscard]] Status see_policy(const boost::json::object& object);
+  void policy_gone(const ObjectFacts& object);
+  [[nodiscard]] DialectPolicy dialects_of(const std::string& space) const;
+  void tell_policies(WallTime now);
+  void policy_done(const std::string& name, const Result<boost::json::object>& result,
+                   WallTime now);
+
   // cluster_queue_gangs.cc: pods that start together
   struct Standing;  // of a gang's pods
   void enter_gang(Work& work);
@@ -347,6 +361,10 @@ class ClusterQueue {
   bool queues_told_ = true;  // in their status
   WallTime telling_queues_rests_;
   std::set<std::string> queues_busy_;
+  PolicyObjects policies_;
+  bool policies_told_ = true;  // in their status
+  WallTime telling_policies_rests_;
+  std::set<std::string> policies_busy_;
   // Uids of pods by rank; empty: that one has left.
   std::map<model::JobId, std::vector<std::string>> jobs_;
   std::map<model::JobId, Leaving> leaving_;  // those that were told to go

@@ -17,7 +17,6 @@
 #include "base/plural.h"
 #include "kube/cluster_queue.h"
 #include "kube/json_view.h"
-#include "kube/namespace_policy.h"
 #include "kube/object_names.h"
 #include "kube/time_stamp.h"
 
@@ -407,11 +406,7 @@ void ClusterQueue::size_read(const std::string& key, const Result<json::object>&
   Gang& gang = found->second;
   gang.reading = false;
   dirty_gangs_.insert(key);
-  DialectPolicy policy = options_.dialects;
-  if (const auto space = namespaces_.find(gang.space); space != namespaces_.end()) {
-    const auto said = namespace_policy({{"metadata", space->second.metadata}}, policy);
-    if (said) policy = *said;
-  }
+  const DialectPolicy policy = dialects_of(gang.space);
   Result<GangSize> size = err(ErrorCode::kNotFound, "");
   if (result) {
     size = read_gang_size(gang.reference, *result, policy);

@@ -38,6 +38,12 @@ Status ClusterQueue::see_queue(const json::object& object) {
   return {};
 }
 
+std::vector<std::string> ClusterQueue::queue_paths() const {
+  std::vector<std::string> paths;
+  for (jobs::QueueReport& report : queue_->queues()) paths.push_back(std::move(report.path));
+  return paths;
+}
+
 void ClusterQueue::queue_gone(const ObjectFacts& object) {
   const auto known = queue_objects_.find(object.name);
   if (known == queue_objects_.end() || known->second.object.uid != object.uid) return;

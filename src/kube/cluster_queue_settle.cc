@@ -361,6 +361,10 @@ void ClusterQueue::done(std::uint64_t number, const Result<json::object>& result
     queue_done(flight.uid, result, now);
     return;
   }
+  if (flight.kind == ActionKind::kWritePolicy) {
+    policy_done(flight.uid, result, now);
+    return;
+  }
   Work* const work = find(flight.uid);
   if (work == nullptr) return;
   touch(flight.uid);
@@ -388,6 +392,7 @@ void ClusterQueue::done(std::uint64_t number, const Result<json::object>& result
       return;
     case ActionKind::kReadGang:
     case ActionKind::kWriteQueue:
+    case ActionKind::kWritePolicy:
     case ActionKind::kTellEvent:
       return;
   }

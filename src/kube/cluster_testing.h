@@ -150,7 +150,7 @@ class TestController {
  public:
   TestController(SimulatedCluster& cluster, std::uint64_t seed, ClusterQueue::Options options = {});
 
-  // The next `most` changes of one kind (0 to 4) that it has not heard of.
+  // The next `most` changes of one kind (as ObjectKind) that it has not heard of.
   void hear(std::size_t kind, std::size_t most);
   void hear_all();
   void decide();
@@ -168,7 +168,7 @@ class TestController {
  private:
   SimulatedCluster& cluster_;
   std::unique_ptr<ClusterQueue> queue_;
-  std::array<std::size_t, 6> heard_{};
+  std::array<std::size_t, 7> heard_{};
   std::deque<Action> actions_;
 };
 

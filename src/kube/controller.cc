@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "kube/json_view.h"
+#include "kube/namespace_policy.h"
 #include "kube/object_names.h"
 
 namespace divvy::kube {
@@ -59,6 +60,7 @@ constexpr std::array kPaths{
     std::pair(ObjectKind::kNode, "/api/v1/nodes"),
     std::pair(ObjectKind::kNamespace, "/api/v1/namespaces"),
     std::pair(ObjectKind::kQueue, "/apis/divvy.dev/v1/queues"),
+    std::pair(ObjectKind::kPolicy, "/apis/divvy.dev/v1/policies"),
 };
 
 }  // namespace
@@ -77,6 +79,7 @@ Result<std::unique_ptr<Controller>> Controller::create(ApiServer& reading, ApiSe
   for (const auto& [kind, path] : kPaths) {
     if (kind == ObjectKind::kClaim && !self->options_.claims) continue;
     if (kind == ObjectKind::kQueue && !self->options_.queues) continue;
+    if (kind == ObjectKind::kPolicy && !self->options_.policies) continue;
     MirrorOptions mirror{.path = path};
     mirror.trim = kind == ObjectKind::kPod    ? trim_pod
                   : kind == ObjectKind::kNode ? trim_node
@@ -344,6 +347,26 @@ Result<std::optional<PodReport>> Controller::explain(const std::string& space,
 
 ObjectPtr Controller::find_namespace(std::string_view name) const {
   return mirrors_.at(static_cast<std::size_t>(ObjectKind::kNamespace))->find("", std::string(name));
+}
+
+Result<DialectPolicy> Controller::dialects_for(std::string_view name,
+                                               const DialectPolicy& usual) const {
+  const ObjectPtr space = find_namespace(name);
+  if (space == nullptr) return usual;
+  DialectPolicy policy = usual;
+  if (const auto& mirror = mirrors_.at(static_cast<std::size_t>(ObjectKind::kPolicy))) {
+    PolicyObjects policies;
+    for (const ObjectPtr& object : mirror->all()) {
+      auto read = read_policy(*object);
+      if (!read) continue;
+      const std::string key = read->object.name;
+      policies.emplace(key, *std::move(read));
+    }
+    if (const PolicyObject* const holds = find_policy(policies, *space)) {
+      policy = holds->over(std::move(policy));
+    }
+  }
+  return namespace_policy(*space, std::move(policy));
 }
 
 Controller::Load Controller::load() {

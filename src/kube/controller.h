@@ -34,8 +34,9 @@ class Controller {
     ClusterQueue::Options queue = {};
     LeaseOptions lease = {};
     unsigned writers = 8;
-    bool claims = true;  // whether this cluster has resource claims
-    bool queues = true;  // whether it has queues as objects
+    bool claims = true;    // whether this cluster has resource claims
+    bool queues = true;    // whether it has queues as objects
+    bool policies = true;  // likewise policies
   };
 
   // `reading` is for lists, watches and the lease. A request of `writing` has to end within five
@@ -57,6 +58,10 @@ class Controller {
                                                          const std::string& name);
   // As its mirror has it; null where it has none (yet). Of every replica.
   [[nodiscard]] ObjectPtr find_namespace(std::string_view name) const;
+  // How the pods of a namespace are read: as it says itself, as its policy does, or as is usual.
+  // Refused: it says something that cannot be meant. Of every replica.
+  [[nodiscard]] Result<DialectPolicy> dialects_for(std::string_view name,
+                                                   const DialectPolicy& usual) const;
   // Of the leader; 0 elsewhere.
   struct Load {
     std::size_t pods = 0;
@@ -130,7 +135,7 @@ class Controller {
   TimePoint rests_until_;
 
   std::vector<std::thread> writers_;
-  std::array<std::unique_ptr<Mirror>, 6> mirrors_;
+  std::array<std::unique_ptr<Mirror>, 7> mirrors_;
   std::thread thread_;
   std::unique_ptr<LeaderElection> election_;
   std::atomic<const LeaderElection*> elected_ = nullptr;  // it, once it is made

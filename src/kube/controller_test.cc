@@ -215,5 +215,23 @@ TEST_F(ControllerTest, SaysWhyAPodWaitsToWhoeverMaySeeIt) {
   EXPECT_EQ(ask("/v1/pods/team-a", "secret").status, 404);
 }
 
+TEST_F(ControllerTest, EveryReplicaReadsPodsAsTheirNamespaceAndItsPolicySay) {
+  api_.put("/apis/divvy.dev/v1/policies",
+           {{"metadata", {{"name", "serving"}}},
+            {"spec",
+             {{"namespaces", json::array{"team-a"}},
+              {"dialects", {{"nvidiaGpus", "replicas"}, {"replicasPerGpu", 4}}}}}});
+  const auto running = controller("one");
+  // It has seen both when it tells for how many namespaces the policy holds.
+  await("/apis/divvy.dev/v1/policies", [](const json::object& object) {
+    return number_at(object, {"status", "namespaces"}) == 1U;
+  });
+  const DialectPolicy usual;
+  const auto policy = running->dialects_for("team-a", usual);
+  ASSERT_TRUE(policy.has_value());
+  EXPECT_EQ(policy->nvidia_gpus, NvidiaGpus::kReplicas);
+  EXPECT_EQ(running->dialects_for("elsewhere", usual), usual);
+}
+
 }  // namespace
 }  // namespace divvy::kube

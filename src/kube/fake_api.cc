@@ -262,6 +262,46 @@ Status FakeApi::watch(const std::string& path, const std::function<bool(WatchEve
   return follower.end();
 }
 
+Status FakeApi::read_text(const std::string& path,
+                          const std::function<bool(std::string_view)>& take,
+                          const std::stop_token& stop) {
+  const bool follow = path.find("follow=true") != std::string::npos;
+  const std::string key = path.substr(0, path.find('?'));
+  std::unique_lock lock(mutex_);
+  DIVVY_RETURN_IF_ERROR(admit("GET", path));
+  if (!texts_.contains(key)) {
+    return err(ErrorCode::kInvalidArgument, "the container of {} is waiting to start", key);
+  }
+  const Text& source = texts_.at(key);
+  for (std::size_t at = 0;;) {
+    const bool more = changed_.wait(
+        lock, stop, [&] { return source.text.size() > at || source.ended || !follow || away_; });
+    if (!more) return err(ErrorCode::kCancelled, "the text was stopped");
+    if (away_) return err(away());
+    const std::string piece = source.text.substr(at);
+    at += piece.size();
+    if (!piece.empty()) {
+      lock.unlock();
+      if (!take(piece)) return {};
+      lock.lock();
+      continue;
+    }
+    if (source.ended || !follow) return {};
+  }
+}
+
+void FakeApi::put_text(const std::string& path, std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  texts_[path].text += text;
+  changed_.notify_all();
+}
+
+void FakeApi::end_text(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  texts_[path].ended = true;
+  changed_.notify_all();
+}
+
 json::object FakeApi::put(const std::string& collection, json::object object) {
   const auto path = ResourcePath::parse(collection);
   DIVVY_CHECK(path && path->name.empty(), "'{}' is no collection", collection);

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -43,6 +44,15 @@ class FakeApi final : public ApiServer {
   [[nodiscard]] Status remove(const std::string& path, const boost::json::object& options) override;
   [[nodiscard]] Status watch(const std::string& path, const std::function<bool(WatchEvent)>& take,
                              const std::stop_token& stop) override;
+  // What put_text() said, and with follow=true what it adds, until end_text().
+  [[nodiscard]] Status read_text(const std::string& path,
+                                 const std::function<bool(std::string_view)>& take,
+                                 const std::stop_token& stop) override;
+
+  // Adds to what read_text() answers for this path, whatever is in its query.
+  void put_text(const std::string& path, std::string_view text);
+  // Whoever follows it has all of it.
+  void end_text(const std::string& path);
 
   // As if somebody else had written it, status and all, whatever was there before. `collection` is
   // its path; the namespace is in the path or in the object. What it is then.
@@ -99,6 +109,11 @@ class FakeApi final : public ApiServer {
   std::map<std::string, Snapshot> snapshots_;          // By continue token
   std::size_t last_token_ = 0;
   std::vector<std::string> requests_;
+  struct Text {
+    std::string text;
+    bool ended = false;
+  };
+  std::map<std::string, Text> texts_;  // By path
   std::size_t watches_ = 0;
   std::size_t ends_ = 0;       // How often end_watches() was called
   std::size_t bookmarks_ = 0;  // How often send_bookmarks() was called

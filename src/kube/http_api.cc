@@ -91,6 +91,20 @@ class HttpApi::Impl {
     return {};
   }
 
+  Status read_text(const std::string& path, const std::function<bool(std::string_view)>& take,
+                   const std::stop_token& stop) {
+    const std::string what = fmt::format("GET {}", path.substr(0, path.find('?')));
+    net::HttpRequest request = make("GET", path, {}, nullptr);
+    // What is refused comes as a document nevertheless.
+    request.headers["accept"] = "*/*";
+    const auto answer = connections_->follow(request, std::nullopt, take, stop);
+    if (!answer) return err(unanswered(answer.error(), what));
+    if (!is_success(answer->status)) {
+      return err(error_of_answer(answer->status, answer->body, what));
+    }
+    return {};
+  }
+
  private:
   net::HttpRequest make(const std::string& method, const std::string& path, const std::string& body,
                         const char* type) const {
@@ -163,6 +177,12 @@ Status HttpApi::remove(const std::string& path, const json::object& options) {
 Status HttpApi::watch(const std::string& path, const std::function<bool(WatchEvent)>& take,
                       const std::stop_token& stop) {
   return impl_->watch(path, take, stop);
+}
+
+Status HttpApi::read_text(const std::string& path,
+                          const std::function<bool(std::string_view)>& take,
+                          const std::stop_token& stop) {
+  return impl_->read_text(path, take, stop);
 }
 
 }  // namespace divvy::kube

@@ -40,6 +40,9 @@ class HttpApi final : public ApiServer {
   [[nodiscard]] Status remove(const std::string& path, const boost::json::object& options) override;
   [[nodiscard]] Status watch(const std::string& path, const std::function<bool(WatchEvent)>& take,
                              const std::stop_token& stop) override;
+  [[nodiscard]] Status read_text(const std::string& path,
+                                 const std::function<bool(std::string_view)>& take,
+                                 const std::stop_token& stop) override;
 
  private:
   class Impl;

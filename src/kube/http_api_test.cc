@@ -272,6 +272,35 @@ TEST_F(HttpApiTest, AStopEndsAWatchThatIsSilent) {
   EXPECT_EQ(code_of(running.get()), ErrorCode::kCancelled);
 }
 
+TEST_F(HttpApiTest, ReadsTextAsItComesUntilThereIsEnough) {
+  serve();
+  connect();
+  set_answer([](const net::HttpRequest& request) -> std::optional<net::HttpResponse> {
+    if (request.path != kPods + "/b/log") return std::nullopt;
+    EXPECT_EQ(request.query, "follow=true");
+    EXPECT_EQ(request.header("authorization"), "Bearer secret-1");
+    net::HttpResponse response;
+    response.content_type = "text/plain";
+    response.stream = [](net::HttpStream& stream) {
+      while (stream.send("line\n")) {
+      }
+    };
+    return response;
+  });
+  std::string text;
+  const Status read = api_->read_text(kPods + "/b/log?follow=true",
+                                      [&](std::string_view piece) {
+                                        text += piece;
+                                        return text.size() < 20;
+                                      },
+                                      {});
+  EXPECT_TRUE(read.has_value());
+  EXPECT_THAT(text, ::testing::StartsWith("line\nline\n"));
+  const Status none = api_->read_text(kPods + "/c/log", [](std::string_view) { return true; }, {});
+  ASSERT_FALSE(none.has_value());
+  EXPECT_EQ(none.error().code, ErrorCode::kNotFound) << none.error().message;
+}
+
 TEST_F(HttpApiTest, WaitsAsLongAsAServerWithTooManyRequestsAsks) {
   serve();
   connect();

@@ -73,6 +73,29 @@ void share_out(const std::vector<ContainerAsk>& asks, PodRequest& request) {
   take(ContainerKind::kSidecar, request.containers);
 }
 
+// What the namespace's policy says, where the pod says nothing.
+void apply_defaults(const PodView& pod, const PodDefaults& defaults, Reading& reading) {
+  if (reading.models.empty()) reading.models = defaults.models;
+  for (const std::string& model : defaults.models_denied) {
+    if (std::ranges::find(reading.models_denied, model) == reading.models_denied.end()) {
+      reading.models_denied.push_back(model);
+    }
+  }
+  const bool near = reading.gpus_near != model::Near{};
+  if (defaults.topology && !near && reading.topology == model::TopologyPreference::kAny &&
+      !pod.annotation("divvy.dev/topology")) {
+    reading.topology = *defaults.topology;
+  }
+  if (!reading.job_class) reading.job_class = defaults.job_class;
+  const Asked& asked = reading.asks.front().asked;
+  // Whole GPUs are nobody's to share.
+  const bool part = asked.share < Share::whole_gpus(1);
+  if (!reading.mode && part) reading.mode = defaults.mode;
+  if (defaults.cap && part && !pod.annotation("divvy.dev/cap")) {
+    for (ContainerAsk& ask : reading.asks) ask.asked.cap = ask.asked.cap || *defaults.cap;
+  }
+}
+
 Result<model::Request> request_of(const Reading& reading, std::uint32_t members) {
   const Asked& asked = reading.asks.front().asked;
   return model::Request::create({
@@ -159,6 +182,7 @@ Result<std::optional<PodRequest>> read_pod_request(const boost::json::object& po
   DIVVY_TRY(reading, dialect->read(view, policy));
   if (reading.asks.empty()) return std::nullopt;
   DIVVY_RETURN_IF_ERROR(read_treatment(view, reading));
+  apply_defaults(view, policy.defaults, reading);
   DIVVY_RETURN_IF_ERROR(check_alike(reading.asks));
   DIVVY_RETURN_IF_ERROR(check_gang(reading.gang));
   DIVVY_TRY(spec, spec_of(reading, policy));

@@ -38,6 +38,17 @@ enum class Way {
 // Of all dialects: "divvy", "hami", ...
 [[nodiscard]] std::vector<std::string_view> dialect_names();
 
+// What holds for pods of a namespace that say nothing themselves, as its Policy has it.
+struct PodDefaults {
+  std::vector<std::string> models = {};
+  std::vector<std::string> models_denied = {};  // whatever a pod says
+  std::optional<model::TopologyPreference> topology = std::nullopt;
+  std::optional<model::GpuMode> mode = std::nullopt;  // of parts of one GPU
+  std::optional<model::JobClass> job_class = std::nullopt;
+  std::optional<bool> cap = std::nullopt;
+  friend bool operator==(const PodDefaults&, const PodDefaults&) = default;
+};
+
 // How the pods of one namespace are read.
 struct DialectPolicy {
   NvidiaGpus nvidia_gpus = NvidiaGpus::kWhole;
@@ -46,6 +57,7 @@ struct DialectPolicy {
   // Dialects by their names ("hami") whose pods belong to somebody else and are left as they are.
   std::vector<std::string> left_alone = {};
   std::string queue = "default";  // for pods that name none
+  PodDefaults defaults = {};
   friend bool operator==(const DialectPolicy&, const DialectPolicy&) = default;
 };
 

@@ -4,9 +4,9 @@
 #include <boost/json.hpp>
 
 #include "base/text.h"
+#include "kube/accepted_condition.h"
 #include "kube/json_view.h"
 #include "kube/quantity.h"
-#include "kube/time_stamp.h"
 #include "model/name.h"
 #include "model/seconds.h"
 
@@ -158,21 +158,9 @@ json::object queue_status(const QueueObject& queue, const jobs::QueueReport* rep
     status["borrowed"] = json::object{{"gpus", short_number(report->borrowed)}};
     status["waiting"] = report->waiting;
   }
-  json::object condition{{"type", "Accepted"},
-                         {"status", problem.empty() ? "True" : "False"},
-                         {"reason", problem.empty() ? "Holds" : "Refused"},
-                         {"message", problem.empty() ? "its settings hold" : problem}};
-  // The time is of the last change.
-  std::string since = time_stamp(now);
-  for (const json::value& one : array_at(queue.status, {"conditions"})) {
-    const json::object* const before = one.if_object();
-    if (before == nullptr || text_at(*before, {"type"}) != "Accepted") continue;
-    if (text_at(*before, {"status"}) != text_at(condition, {"status"})) continue;
-    const std::string_view then = text_at(*before, {"lastTransitionTime"});
-    if (!then.empty()) since = then;
-  }
-  condition["lastTransitionTime"] = since;
-  status["conditions"] = json::array{std::move(condition)};
+  status["conditions"] =
+      accepted_condition(queue.status, problem.empty(), problem.empty() ? "Holds" : "Refused",
+                         problem.empty() ? "its settings hold" : problem, now);
   return status;
 }
 

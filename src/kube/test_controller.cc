@@ -16,7 +16,8 @@ constexpr std::array kCollections{"/api/v1/pods",
                                   "/apis/divvy.dev/v1/gpunodes",
                                   "/api/v1/nodes",
                                   "/api/v1/namespaces",
-                                  "/apis/divvy.dev/v1/queues"};
+                                  "/apis/divvy.dev/v1/queues",
+                                  "/apis/divvy.dev/v1/policies"};
 
 }  // namespace
 
