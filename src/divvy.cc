@@ -13,6 +13,7 @@
 #include "config/config_file.h"
 #include "container_parts.h"
 #include "driver.h"
+#include "kube_client.h"
 #include "ledger/ledger_report.h"
 #include "model/node.h"
 #include "net/local_paths.h"
@@ -90,7 +91,9 @@ int main(int argc, char** argv) {
       .daemon_settings = daemon_settings,
       .ledger = read_ledger,
       .cdi_file = cdi_file,
-      .clean_cdi = clean_cdi};
+      .clean_cdi = clean_cdi,
+      .now = {},
+      .cluster = divvy::cluster_answers()};
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   return divvy::cli::run(arguments, services, divvy::cli::this_terminal(), std::cout, std::cerr);
 }

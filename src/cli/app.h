@@ -16,6 +16,7 @@
 #include "cli/gpus.h"
 #include "cli/ledger_command.h"
 #include "cli/run_command.h"
+#include "cli/server_contexts.h"
 #include "cli/style.h"
 
 namespace divvy::cli {
@@ -35,6 +36,8 @@ struct Services {
   std::function<Status()> clean_cdi = {};
   // Empty: that of the system.
   std::function<WallTime()> now = {};
+  // What answers for a cluster; empty: Divvy was built without Kubernetes.
+  std::function<Result<net::HttpHandler>(const ServerContext&)> cluster = {};
 };
 
 // `arguments` are those of main without the program's name. Returns the exit status.

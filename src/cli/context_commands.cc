@@ -62,12 +62,18 @@ std::string contexts_document(const ClientConfig& config, const std::string& use
                                {"server", nullptr},
                                {"ca", nullptr},
                                {"tokenFile", nullptr},
+                               {"kubeconfig", nullptr},
+                               {"kubeContext", nullptr},
+                               {"namespace", nullptr},
                                {"used", used == "local"}});
   for (const ServerContext& context : config.contexts) {
     items.push_back(json::object{{"name", context.name},
                                  {"server", context.server},
                                  {"ca", text_or_null(context.ca)},
                                  {"tokenFile", text_or_null(context.token_file)},
+                                 {"kubeconfig", text_or_null(context.kubeconfig)},
+                                 {"kubeContext", text_or_null(context.kube_context)},
+                                 {"namespace", text_or_null(context.space)},
                                  {"used", used == context.name}});
   }
   return json::serialize(json::object{
@@ -85,7 +91,11 @@ ListView context_view() {
        .cell =
            [](const Answer& item) {
              const std::string server = item["server"].text();
-             return Cell(server.empty() ? "this machine" : server);
+             if (!server.empty()) return Cell(server);
+             const std::string cluster = item["kubeconfig"].text();
+             if (cluster.empty()) return Cell("this machine");
+             const std::string context = item["kubeContext"].text();
+             return Cell("cluster " + (context.empty() ? cluster : context));
            }},
       text_column("CA", "ca"),
       text_column("TOKEN", "tokenFile")};
@@ -108,6 +118,83 @@ Result<int> list_contexts(const Session& session, const std::string& typed) {
 Status no_context(const std::string& name) {
   return err(ErrorCode::kNotFound, "there is no context {}; `divvy context list` shows them",
              escape_for_terminal(name));
+}
+
+struct AddArguments {
+  ServerContext context;
+  bool kube = false;
+};
+
+// As kubectl finds it: named, of the environment, or at home.
+Result<std::string> find_kubeconfig(const Environment& environment, const std::string& named) {
+  if (!named.empty()) return absolute(named);
+  const std::string listed = environment("KUBECONFIG").value_or("");
+  if (!listed.empty()) return absolute(listed.substr(0, listed.find(':')));
+  const std::string home = environment("HOME").value_or("");
+  if (home.empty()) {
+    return err(ErrorCode::kNotFound,
+               "there is no HOME to have a kubeconfig in; name one by "
+               "--kubeconfig FILE");
+  }
+  return home + "/.kube/config";
+}
+
+// Who Kubernetes says that we are there, or the exit status: a context that does not work is not
+// added.
+tl::expected<std::string, int> try_cluster(const Session& session, const ServerContext& context) {
+  if (!session.services.cluster) {
+    session.say("this divvy was built without Kubernetes; build it with DIVVY_KUBERNETES=ON");
+    return tl::unexpected(kExitError);
+  }
+  auto cluster = session.services.cluster(context);
+  if (!cluster) return tl::unexpected(session.fail(cluster.error()));
+  Daemon::Options options;
+  options.cluster = *std::move(cluster);
+  const auto reply = Daemon(std::move(options)).ask("GET", "/v1/whoami");
+  if (!reply) return tl::unexpected(session.fail(reply.error()));
+  if (!reply->ok()) return tl::unexpected(session.fail(*reply));
+  const auto who = Answer::parse(reply->body);
+  if (!who) return tl::unexpected(session.fail(who.error()));
+  return fmt::format("{} is {}, in namespace {}", context.name, (*who)["kubernetesUser"].text(),
+                     (*who)["namespace"].text());
+}
+
+Result<int> add_one(const Session& session, AddArguments arguments) {
+  ServerContext& one = arguments.context;
+  DIVVY_RETURN_IF_ERROR(model::check_name("context", one.name));
+  if (one.name == "local") {
+    return err(ErrorCode::kInvalidArgument, "local is this machine's own");
+  }
+  const bool names_cluster =
+      !one.kubeconfig.empty() || !one.kube_context.empty() || !one.space.empty();
+  if (arguments.kube || names_cluster) {
+    if (!one.server.empty() || !one.ca.empty() || !one.token_file.empty()) {
+      return err(ErrorCode::kInvalidArgument,
+                 "a cluster (--kube) has its address and its authorities in the kubeconfig; leave "
+                 "--at, --ca and --token-file out");
+    }
+    DIVVY_TRY(file, find_kubeconfig(session.terminal.environment, one.kubeconfig));
+    one.kubeconfig = std::move(file);
+    const auto who = try_cluster(session, one);
+    if (!who) return who.error();
+    session.say(*who);
+  } else if (one.server.empty()) {
+    return err(ErrorCode::kInvalidArgument,
+               "say where it is: --at https://HOST:PORT, or --kube for a cluster");
+  }
+  one.ca = absolute(one.ca);
+  one.token_file = absolute(one.token_file);
+  return change(
+      session,
+      [&](ClientConfig& config) -> Status {
+        if (ServerContext* old = config.find(one.name)) {
+          *old = one;
+        } else {
+          config.contexts.push_back(one);
+        }
+        return {};
+      },
+      "next: divvy context use " + one.name);
 }
 
 void add_context(CommandTree& tree) {
@@ -135,27 +222,10 @@ void add_context(CommandTree& tree) {
                            },
                            "from now on " + one->name + " is asked");
                      });
+  auto added = std::make_shared<AddArguments>();
   CLI::App* add =
       tree.add_below(*context, "add", "Add a context, or change one", "",
-                     [one](const Session& session) -> Result<int> {
-                       DIVVY_RETURN_IF_ERROR(model::check_name("context", one->name));
-                       if (one->name == "local") {
-                         return err(ErrorCode::kInvalidArgument, "local is this machine's own");
-                       }
-                       one->ca = absolute(one->ca);
-                       one->token_file = absolute(one->token_file);
-                       return change(
-                           session,
-                           [&](ClientConfig& config) -> Status {
-                             if (ServerContext* old = config.find(one->name)) {
-                               *old = *one;
-                             } else {
-                               config.contexts.push_back(*one);
-                             }
-                             return {};
-                           },
-                           "next: divvy context use " + one->name);
-                     });
+                     [added](const Session& session) { return add_one(session, *added); });
   CLI::App* remove = tree.add_below(
       *context, "remove", "Forget a context; its token file stays", "",
       [one](const Session& session) -> Result<int> {
@@ -170,16 +240,28 @@ void add_context(CommandTree& tree) {
             },
             one->name + " is forgotten");
       });
-  for (CLI::App* command : {use, add, remove}) {
+  for (CLI::App* command : {use, remove}) {
     command->add_option("CONTEXT", one->name, "Its name")->required();
   }
-  add->add_option("--at", one->server, "https://HOST:PORT or unix:PATH")
-      ->type_name("URL")
-      ->required();
-  add->add_option("--ca", one->ca, "Authorities to believe, in a PEM file (this machine's)")
+  ServerContext& context_added = added->context;
+  add->add_option("CONTEXT", context_added.name, "Its name")->required();
+  add->add_option("--at", context_added.server, "https://HOST:PORT or unix:PATH")->type_name("URL");
+  add->add_option("--ca", context_added.ca,
+                  "Authorities to believe, in a PEM file (this machine's)")
       ->type_name("FILE");
-  add->add_option("--token-file", one->token_file, "A file with a token, that only you can read")
+  add->add_option("--token-file", context_added.token_file,
+                  "A file with a token, that only you can read")
       ->type_name("FILE");
+  add->add_flag("--kube", added->kube, "A Kubernetes cluster with Divvy, as kubectl reaches it");
+  add->add_option("--kubeconfig", context_added.kubeconfig,
+                  "With --kube: the file (KUBECONFIG, or ~/.kube/config)")
+      ->type_name("FILE");
+  add->add_option("--kube-context", context_added.kube_context,
+                  "With --kube: a context of that file (its current one, whatever that is then)")
+      ->type_name("CONTEXT");
+  add->add_option("-n,--namespace", context_added.space,
+                  "With --kube: where jobs go (as the kubeconfig has it)")
+      ->type_name("NAMESPACE");
 }
 
 // The text behind a key; null: there is no such key.
@@ -192,12 +274,16 @@ std::string* setting(ClientConfig& config, const std::string& key) {
   if (context == nullptr) return nullptr;
   if (words[2] == "server") return &context->server;
   if (words[2] == "ca") return &context->ca;
+  if (words[2] == "kubeconfig") return &context->kubeconfig;
+  if (words[2] == "kube_context") return &context->kube_context;
+  if (words[2] == "namespace") return &context->space;
   return words[2] == "token_file" ? &context->token_file : nullptr;
 }
 
 Error no_setting(const std::string& key) {
   return {ErrorCode::kNotFound, fmt::format("there is no setting {}; there are context, queue and "
-                                            "contexts.NAME.server, .ca and .token_file",
+                                            "contexts.NAME.server, .ca, .token_file, .kubeconfig, "
+                                            ".kube_context and .namespace",
                                             escape_for_terminal(key))};
 }
 

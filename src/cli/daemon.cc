@@ -15,6 +15,7 @@
 
 #include "base/text.h"
 #include "cli/exit_codes.h"
+#include "cli/kube_answers.h"
 
 extern char** environ;
 
@@ -105,6 +106,7 @@ Result<Reply> Daemon::ask(const std::string& method, const std::string& path,
 }
 
 Result<Reply> Daemon::ask(const Question& question) const {
+  if (is_cluster()) return ask_here(options_.cluster, request_of(question, options_));
   DIVVY_TRY(response, advised(net::http_request(target_of(options_), request_of(question, options_),
                                                 question.timeout),
                               options_));
@@ -115,6 +117,9 @@ Result<Reply> Daemon::ask(const Question& question) const {
 }
 
 Result<Reply> Daemon::follow(const Question& question, const net::HttpPieces& pieces) const {
+  if (is_cluster()) {
+    return follow_here(options_.cluster, request_of(question, options_), question.timeout, pieces);
+  }
   DIVVY_TRY(response, advised(net::http_follow(target_of(options_), request_of(question, options_),
                                                question.timeout, pieces),
                               options_));
@@ -122,6 +127,10 @@ Result<Reply> Daemon::follow(const Question& question, const net::HttpPieces& pi
 }
 
 Result<Daemon::Upgraded> Daemon::upgrade(Question question, const std::string& protocol) const {
+  if (is_cluster()) {
+    DIVVY_TRY(refused, ask_here(options_.cluster, request_of(question, options_)));
+    return Upgraded{std::move(refused), nullptr};
+  }
   question.headers["upgrade"] = protocol;
   DIVVY_TRY(made, advised(net::http_upgrade(target_of(options_), request_of(question, options_),
                                             question.timeout),

@@ -43,6 +43,8 @@ class Daemon {
     bool may_start = true;                    // Where none runs; false: it is root's to start
     std::optional<net::HttpTarget> remote{};  // Instead of the socket
     std::string token{};                      // Empty: the kernel says who we are
+    // Instead of any daemon: answers in this process, of a cluster.
+    net::HttpHandler cluster{};
   };
   explicit Daemon(Options options) : options_(std::move(options)) {}
 
@@ -67,7 +69,8 @@ class Daemon {
   [[nodiscard]] Status reach() const;
   [[nodiscard]] bool running() const { return reach().has_value(); }
   // Not the one of this machine's socket.
-  [[nodiscard]] bool is_remote() const { return options_.remote.has_value(); }
+  [[nodiscard]] bool is_remote() const { return options_.remote.has_value() || is_cluster(); }
+  [[nodiscard]] bool is_cluster() const { return static_cast<bool>(options_.cluster); }
   // Starts one in the background and waits until it is ready.
   [[nodiscard]] Status start() const;
   // The same where none runs; true: it was started.

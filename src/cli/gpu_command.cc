@@ -1,6 +1,7 @@
 #include "cli/gpu_command.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <boost/json.hpp>
 #include <chrono>
 #include <ostream>
@@ -125,27 +126,32 @@ CLI::App* add_gpu(CLI::App& app, GpuArguments& arguments) {
   return gpu;
 }
 
+int show_gpu_health(const Daemon& daemon, OutputFormat format, const Style& style,
+                    std::ostream& out, std::ostream& err) {
+  const auto reply = daemon.ask("GET", kPath);
+  if (!reply) {
+    err << "divvy: " << reply.error().message << "\n";
+    return kExitError;
+  }
+  if (!reply->ok()) return fail(*reply, err);
+  const bool document = format == OutputFormat::kJson || format == OutputFormat::kYaml;
+  const auto shown = document ? Result<std::string>(write_document(reply->body, format))
+                     : format == OutputFormat::kName ? item_names(reply->body, "uuid")
+                                                     : health_table(reply->body, style);
+  if (!shown) {
+    err << "divvy: " << shown.error().message << "\n";
+    return kExitError;
+  }
+  out << *shown << std::flush;
+  return kExitOk;
+}
+
 Result<int> run_gpu(const CLI::App& gpu, const GpuArguments& arguments, const Daemon& daemon,
                     const Style& style, std::ostream& out, std::ostream& err) {
   const std::string action = gpu.get_subcommands().front()->get_name();
   if (action == "list") {
     DIVVY_TRY(format, parse_output_format(arguments.format, kFormats));
-    const auto reply = daemon.ask("GET", kPath);
-    if (!reply) {
-      err << "divvy: " << reply.error().message << "\n";
-      return kExitError;
-    }
-    if (!reply->ok()) return fail(*reply, err);
-    const bool document = format == OutputFormat::kJson || format == OutputFormat::kYaml;
-    const auto shown = document ? Result<std::string>(write_document(reply->body, format))
-                       : format == OutputFormat::kName ? item_names(reply->body, "uuid")
-                                                       : health_table(reply->body, style);
-    if (!shown) {
-      err << "divvy: " << shown.error().message << "\n";
-      return kExitError;
-    }
-    out << *shown << std::flush;
-    return kExitOk;
+    return show_gpu_health(daemon, format, style, out, err);
   }
   json::object body;
   if (!arguments.reason.empty()) body["reason"] = arguments.reason;
@@ -165,10 +171,14 @@ Result<std::string> health_table(const std::string& document, const Style& style
   try {
     const json::value value = json::parse(document);
     const json::array& items = value.as_object().at("items").as_array();
-    if (items.empty()) return "this machine has no GPU that can be shared\n";
+    const auto has_node = [](const json::value& item) { return item.as_object().contains("node"); };
+    const bool nodes = std::ranges::any_of(items, has_node);
+    if (items.empty()) return "there is no GPU that can be shared\n";
     Table table;
+    if (nodes) table.add_column("NODE");
     table.add_column("GPU", Align::kRight);
     table.add_column("MODEL");
+    if (nodes) table.add_column("HELD", Align::kRight);
     table.add_column("STATE");
     table.add_column("CORDON");
     table.add_column("TENANTS");
@@ -178,9 +188,19 @@ Result<std::string> health_table(const std::string& document, const Style& style
       const std::string state = text(gpu, "state");
       const std::string names = tenant_names(gpu);
       const std::string reason = health_of(gpu).reason;
-      table.add_row({std::to_string(gpu.at("index").to_number<std::uint32_t>()), text(gpu, "model"),
-                     Cell(state, color_of(state)), Cell(cordon_word(gpu), Color::kYellow),
-                     names.empty() ? std::string(style.unknown()) : names, reason});
+      std::vector<Cell> row;
+      if (nodes) row.emplace_back(has_node(item) ? text(gpu, "node") : "");
+      row.emplace_back(std::to_string(gpu.at("index").to_number<std::uint32_t>()));
+      row.emplace_back(text(gpu, "model"));
+      if (nodes) {
+        row.emplace_back(
+            to_string(Share(gpu.at("heldShareThousandths").to_number<std::uint32_t>())));
+      }
+      row.emplace_back(state, color_of(state));
+      row.emplace_back(cordon_word(gpu), Color::kYellow);
+      row.emplace_back(names.empty() ? std::string(style.unknown()) : names);
+      row.emplace_back(reason);
+      table.add_row(std::move(row));
     }
     return table.render(style);
   } catch (const std::exception& error) {

@@ -33,7 +33,11 @@ CLI::App* add_gpu(CLI::App& app, GpuArguments& arguments);
                                   const Daemon& daemon, const Style& style, std::ostream& out,
                                   std::ostream& err);
 
-// The answer of GET /v1/gpus as a table.
+// `divvy gpu list`, in a format that it has.
+[[nodiscard]] int show_gpu_health(const Daemon& daemon, OutputFormat format, const Style& style,
+                                  std::ostream& out, std::ostream& err);
+
+// The answer of GET /v1/gpus as a table; of a cluster with the nodes.
 [[nodiscard]] Result<std::string> health_table(const std::string& document, const Style& style);
 
 // Health as the daemon judges it, where one runs, over what a look at the driver says: the daemon

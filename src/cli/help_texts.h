@@ -83,6 +83,10 @@ Examples:
 Cordon, drain and uncordon are for root and the user of divvyd. A drain without
 --deadline ends nobody; `divvy events --follow` says when the last one has gone.)";
 
+constexpr const char* kNodesFooter = R"(Examples:
+  divvy nodes
+  divvy --context prod nodes)";
+
 constexpr const char* kEventsFooter = R"(Kinds:
   health                    a GPU changed its state
   xid, probe                the driver reported an error; a probe failed
@@ -267,6 +271,7 @@ A scenario is a text file: nodes, then what happens and what is expected.
 Examples:
   divvy sim cluster faults.scenario
   divvy sim cluster faults.scenario --policy fgd -o json
+  divvy --context prod sim cluster --from-kube --add-nodes 2
 
 Exit status 1: something was not as expected; the last lines say what and where.
 Exit status 2: the file could not be read; standard error names file, line and reason.)";

@@ -294,6 +294,14 @@ ListView job_list_view(WallTime now, const GpuIndices& gpus) {
        .wide = true},
       {.header = "COMMAND",
        .cell = [](const Answer& job) { return Cell(command_text(job["spec"])); },
+       .wide = true},
+      {.header = "MADE BY",
+       .cell =
+           [](const Answer& job) {
+             const Answer workload = job["workload"];
+             if (workload.empty()) return Cell("");
+             return Cell(workload["kind"].text() + " " + workload["name"].text());
+           },
        .wide = true}};
   return view;
 }
@@ -304,6 +312,9 @@ std::string job_summary(const Answer& job, const GpuIndices& gpus, WallTime now,
   Lines lines;
   lines.add("user", job["owner"].text());
   lines.add("queue", job["queue"].text());
+  if (!job["workload"].empty()) {
+    lines.add("made by", job["workload"]["kind"].text() + " " + job["workload"]["name"].text());
+  }
   lines.add("GPU", job_gpu_text(job) + (job["class"].text() == "latency" ? ", latency" : ""));
   if (!job["array"].empty()) {
     lines.add("array", job["array"].text() + ", index " + job["arrayIndex"].text());

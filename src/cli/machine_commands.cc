@@ -48,8 +48,11 @@ void add_gpus(CommandTree& tree) {
                                               arguments->topology
                                                   ? std::span<const OutputFormat>(kTopologyFormats)
                                                   : std::span<const OutputFormat>(kGpuFormats)));
-        DIVVY_RETURN_IF_ERROR(check_on_this_machine(session, "divvy gpu list"));
         DIVVY_TRY(daemon, session.daemon());
+        if (daemon.is_cluster() && !arguments->topology) {
+          return show_gpu_health(daemon, format, session.style, session.out, session.err);
+        }
+        DIVVY_RETURN_IF_ERROR(check_on_this_machine(session, "divvy gpu list"));
         const Inventory inventory = judged_by(daemon, session.services.inventory);
         return print(session,
                      list_gpus(inventory, {.format = format, .topology = arguments->topology},
@@ -136,6 +139,7 @@ void add_cdi(CommandTree& tree) {
 void add_machine_commands(CommandTree& tree) {
   add_gpus(tree);
   add_gpu_group(tree);
+  add_nodes_command(tree);
   add_events(tree);
 
   auto doctor_format = std::make_shared<std::string>("table");

@@ -44,14 +44,14 @@ TEST(OutputFormats, AreTheSameForEveryCommandThatListsThings) {
       "queue list", "quota list", "usage", "user list", "token list", "context list"};
   // They print no thing: they do something, follow something, or print a file in its own format.
   const std::set<std::string> without = {
-      "attach",       "backup",       "cdi clean",    "cdi show",     "completion",
-      "config get",   "config set",   "config view",  "context add",  "context remove",
-      "context use",  "cp",           "delete",       "exec",         "gpu cordon",
-      "gpu drain",    "gpu uncordon", "logs",         "man",          "prune",
-      "queue reset",  "queue set",    "quota reset",  "quota set",    "requeue",
-      "restore",      "resume",       "run",          "set",          "slice create",
-      "slice delete", "suspend",      "token create", "token revoke", "update",
-      "user add",     "user remove",  "user set",     "wait"};
+      "attach",       "backup",       "cdi clean",   "cdi show",     "completion",
+      "config get",   "config set",   "config view", "context add",  "context remove",
+      "context use",  "cp",           "delete",      "exec",         "gpu cordon",
+      "gpu drain",    "gpu uncordon", "logs",        "man",          "port-forward",
+      "prune",        "queue reset",  "queue set",   "quota reset",  "quota set",
+      "requeue",      "restore",      "resume",      "run",          "set",
+      "slice create", "slice delete", "suspend",     "token create", "token revoke",
+      "update",       "user add",     "user remove", "user set",     "wait"};
   std::set<std::string> seen;
   walk({}, [&](const Words& command) {
     const std::string name = joined(command);

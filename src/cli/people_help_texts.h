@@ -66,8 +66,13 @@ token to show. local is the one of this machine. --context and --server go befor
 DIVVY_CONTEXT and DIVVY_SERVER, and those before the file. DIVVY_TOKEN goes before
 the token file. They are kept in ~/.config/divvy/config.yaml, which only you can read.
 
+With --kube it is a Kubernetes cluster on which Divvy is installed: jobs are pods, and
+who you are and what you may is what Kubernetes says of the credentials in your
+kubeconfig.
+
 Examples:
   divvy context add lab --at https://gpu.example:7443 --ca ca.pem --token-file token
+  divvy context add prod --kube --namespace team-a
   divvy context use lab
   divvy --context local list
   divvy context list)";
@@ -76,6 +81,7 @@ constexpr const char* kConfigFooter = R"(Settings:
   context                the context in use
   queue                  for `divvy submit` where nothing else names one
   contexts.NAME.server   and .ca and .token_file
+  contexts.NAME.kubeconfig  and .kube_context and .namespace, of a cluster
 
 Examples:
   divvy config view

@@ -5,6 +5,7 @@
 #include "cli/bench_command.h"
 #include "cli/command_groups.h"
 #include "cli/command_tree.h"
+#include "cli/kube_forecast.h"
 #include "cli/session.h"
 #include "cli/sim_command.h"
 
@@ -25,7 +26,12 @@ void add_replay_commands(CommandTree& tree) {
   CLI::App* sim = add_sim(tree.root(), *sim_arguments);
   sim->group(heading::kOther);
   for (const CLI::App* command : shown_commands(*sim)) {
-    tree.set_action(*command, [sim_arguments, sim](const Session& session) {
+    tree.set_action(*command, [sim_arguments, sim](const Session& session) -> Result<int> {
+      const SimClusterOptions& cluster = sim_arguments->cluster;
+      if (sim->got_subcommand("cluster") && cluster.from_kube) {
+        if (cluster.scenario.empty()) return forecast_cluster(session, cluster);
+        return err(ErrorCode::kInvalidArgument, "--from-kube takes the place of a scenario");
+      }
       return run_sim(*sim, *sim_arguments, screen_of(session));
     });
   }

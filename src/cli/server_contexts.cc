@@ -76,7 +76,16 @@ ServerContext read_context(const config::YamlKey& key, const YamlNode& node,
   reader.word("server", context.server);
   reader.word("ca", context.ca);
   reader.word("token_file", context.token_file);
+  reader.word("kubeconfig", context.kubeconfig);
+  reader.word("kube_context", context.kube_context);
+  reader.word("namespace", context.space);
   reader.finish();
+  if (context.is_cluster()) {
+    if (!context.server.empty()) {
+      problems.push_back({key.at, "a context has a server or a kubeconfig, not both"});
+    }
+    return context;
+  }
   if (context.server.empty()) {
     problems.push_back({key.at, "a context has a server, like https://gpu.example:7443"});
   } else if (const auto target = parse_server(context.server, context.ca); !target) {
@@ -159,9 +168,16 @@ std::string write_client_config(const ClientConfig& config) {
   if (!config.queue.empty()) text += "queue: " + quoted(config.queue) + "\n";
   if (!config.contexts.empty()) text += "contexts:\n";
   for (const ServerContext& context : config.contexts) {
-    text += fmt::format("  {}:\n    server: {}\n", quoted(context.name), quoted(context.server));
-    if (!context.ca.empty()) text += "    ca: " + quoted(context.ca) + "\n";
-    if (!context.token_file.empty()) text += "    token_file: " + quoted(context.token_file) + "\n";
+    text += fmt::format("  {}:\n", quoted(context.name));
+    const auto add = [&text](const char* field, const std::string& value) {
+      if (!value.empty()) text += fmt::format("    {}: {}\n", field, quoted(value));
+    };
+    add("server", context.server);
+    add("ca", context.ca);
+    add("token_file", context.token_file);
+    add("kubeconfig", context.kubeconfig);
+    add("kube_context", context.kube_context);
+    add("namespace", context.space);
   }
   return text;
 }
@@ -252,6 +268,10 @@ Result<ChosenServer> choose_server(const ServerChoice& choice, const Environment
       if (context == nullptr) {
         return err(ErrorCode::kNotFound, "there is no context {}; `divvy context list` shows them",
                    escape_for_terminal(name));
+      }
+      if (context->is_cluster()) {
+        chosen.cluster = *context;
+        return chosen;
       }
       DIVVY_TRY(target, parse_server(context->server, context->ca));
       chosen.target = std::move(target);

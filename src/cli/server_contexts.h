@@ -21,6 +21,11 @@ struct ServerContext {
   std::string server;      // "https://gpu.example:7443", "unix:/run/divvy/api.sock"
   std::string ca;          // A file with the authorities to believe; empty: those of this machine
   std::string token_file;  // Empty: none
+  // Instead of a server: a cluster, by a context of a kubeconfig.
+  std::string kubeconfig = {};    // The file
+  std::string kube_context = {};  // Empty: the one that it names itself
+  std::string space = {};         // The namespace; empty: as that context has it
+  [[nodiscard]] bool is_cluster() const { return !kubeconfig.empty(); }
   friend bool operator==(const ServerContext&, const ServerContext&) = default;
 };
 
@@ -59,6 +64,7 @@ struct ServerChoice {
 struct ChosenServer {
   std::optional<net::HttpTarget> target;  // Nothing: the daemon of this machine
   std::string token;
+  std::optional<ServerContext> cluster = {};  // Instead of any daemon
 };
 // DIVVY_CONTEXT, DIVVY_SERVER and DIVVY_TOKEN are the environment's. A token does not travel in the
 // clear to another machine: kFailedPrecondition.

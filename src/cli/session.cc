@@ -12,6 +12,16 @@ Result<Daemon> Session::daemon() const {
   DIVVY_TRY(server, choose_server(choice, terminal.environment));
   Daemon::Options options = services.daemon;
   if (server.target) options.remote = std::move(server.target);
+  if (server.cluster) {
+    if (!services.cluster) {
+      return divvy::err(ErrorCode::kUnsupported,
+                        "the context {} is a cluster, and this divvy was built without Kubernetes; "
+                        "build it with DIVVY_KUBERNETES=ON, or add --context local",
+                        server.cluster->name);
+    }
+    DIVVY_TRY(cluster, services.cluster(*server.cluster));
+    options.cluster = std::move(cluster);
+  }
   options.token = std::move(server.token);
   return Daemon(std::move(options));
 }

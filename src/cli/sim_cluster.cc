@@ -18,6 +18,15 @@ constexpr OutputFormat kFormats[] = {OutputFormat::kTable, OutputFormat::kJson,
 
 Result<int> sim_cluster(const SimClusterOptions& options, const SimScreen& screen) {
   DIVVY_TRY(format, parse_output_format(options.format, kFormats));
+  if (options.scenario.empty()) {
+    return err(
+        ErrorCode::kInvalidArgument,
+        "name a scenario (docs/scenarios.md), or --from-kube for the cluster of the context");
+  }
+  if (options.add_nodes > 0 || !options.without.empty() || options.no_preemption) {
+    return err(ErrorCode::kInvalidArgument,
+               "--add-nodes, --without and --no-preemption go with --from-kube");
+  }
   sim::ClusterOptions wanted;
   wanted.scenario = options.scenario;
   wanted.json = format != OutputFormat::kTable;

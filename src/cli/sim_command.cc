@@ -92,12 +92,24 @@ void add_cluster(CLI::App& sim, SimClusterOptions& options) {
       "cluster", "Play a scenario: a queue, gangs and faults. Did it come as expected?");
   cluster->footer(kSimClusterFooter);
   cluster->add_option("scenario", options.scenario, "The scenario (docs/scenarios.md)")
-      ->type_name("FILE")
-      ->required();
+      ->type_name("FILE");
   cluster
       ->add_option("--policy", options.policy,
                    "Who decides, instead of the one that the scenario names")
       ->type_name("POLICY");
+  cluster->add_flag("--from-kube", options.from_kube,
+                    "No scenario, but the nodes and the line of the context's cluster as they are");
+  cluster->add_option("--add-nodes", options.add_nodes, "With --from-kube: so many nodes more")
+      ->type_name("NUMBER");
+  cluster->add_option("--gpus", options.gpus, "With --add-nodes: GPUs of each")
+      ->type_name("NUMBER");
+  cluster->add_option("--like", options.like, "With --add-nodes: like this one (the first)")
+      ->type_name("NODE");
+  add_list(*cluster, "--without", options.without,
+           "With --from-kube: without this node, or GPU (node-a/3); may be repeated")
+      ->type_name("NODE");
+  cluster->add_flag("--no-preemption", options.no_preemption,
+                    "With --from-kube: nobody makes way for anybody");
   cluster->add_option("-o,--output", options.format, "Output format: table, json or yaml")
       ->type_name("FORMAT");
 }

@@ -1,0 +1,104 @@
+// The API of Divvy over a cluster, by the words of its own routes (api/routes.h) and made from the
+// objects of the API server alone: pods are jobs, GPU nodes machines. Whatever is asked of it, it
+// asks Kubernetes with the credentials of whoever asks, so that who they are and what they may is
+// for Kubernetes to say (docs/decisions/0033-a-cluster-in-the-words-of-one-machine.md).
+//
+// Callable from many threads at once; answers that grow refer to it.
+#pragma once
+
+#include <boost/json/fwd.hpp>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/answers.h"
+#include "base/clock.h"
+#include "base/result.h"
+#include "kube/api_server.h"
+#include "kube_api/cluster_jobs.h"
+#include "model/job_spec.h"
+#include "net/http.h"
+
+namespace divvy::kube_api {
+
+class ClusterApi {
+ public:
+  struct Options {
+    std::string space = "default";  // the namespace of jobs that are submitted
+    std::string version;
+    // Five letters and digits, other ones each time.
+    std::function<std::string()> suffix = random_suffix;
+  };
+  // Both outlive it. `api` speaks as whoever asks.
+  ClusterApi(kube::ApiServer& api, const Clock& clock, Options options);
+
+  [[nodiscard]] net::HttpResponse handle(const net::HttpRequest& request,
+                                         const net::Caller& caller);
+
+  [[nodiscard]] static std::string random_suffix();
+
+ private:
+  struct Asked {
+    const net::HttpRequest& request;
+    std::string parameter;  // what stands for the one in braces
+  };
+  using Answer = Result<net::HttpResponse>;
+  using Handler = Answer (ClusterApi::*)(const Asked&);
+  using JobHandler = Answer (ClusterApi::*)(const Asked&, const ClusterJob&);
+  struct Row;
+  static const std::vector<Row>& rows();
+
+  // cluster_api.cc: looking at jobs
+  [[nodiscard]] Answer list_jobs(const Asked& asked);
+  [[nodiscard]] Answer get_job(const Asked& asked, const ClusterJob& job);
+  [[nodiscard]] Answer explain_job(const Asked& asked, const ClusterJob& job);
+  [[nodiscard]] Answer list_attempts(const Asked& asked, const ClusterJob& job);
+  [[nodiscard]] Answer list_members(const Asked& asked, const ClusterJob& job);
+  [[nodiscard]] Answer who_am_i(const Asked& asked);
+
+  // cluster_changes.cc: jobs that are made, changed and ended
+  [[nodiscard]] Answer submit_job(const Asked& asked);
+  [[nodiscard]] Answer cancel_job(const Asked& asked, const ClusterJob& job);
+  [[nodiscard]] Answer suspend_job(const Asked& asked, const ClusterJob& job);
+  [[nodiscard]] Answer resume_job(const Asked& asked, const ClusterJob& job);
+  [[nodiscard]] Answer requeue_job(const Asked& asked, const ClusterJob& job);
+  [[nodiscard]] Answer set_suspended(const ClusterJob& job, bool suspended);
+
+  // cluster_streams.cc: output, and what happens
+  [[nodiscard]] Answer read_logs(const Asked& asked, const ClusterJob& job);
+  [[nodiscard]] Answer open_stream(const Asked& asked, const ClusterJob& job);
+  [[nodiscard]] Answer watch_jobs(const Asked& asked);
+  [[nodiscard]] Answer list_events(const Asked& asked);
+
+  // cluster_machines.cc: GPUs, who holds what, queues
+  [[nodiscard]] Answer get_node(const Asked& asked);
+  [[nodiscard]] Answer get_stats(const Asked& asked);
+  [[nodiscard]] Answer list_gpus(const Asked& asked);
+  [[nodiscard]] Answer list_tenants(const Asked& asked);
+  [[nodiscard]] Answer list_queues(const Asked& asked);
+  [[nodiscard]] Answer report_usage(const Asked& asked);
+
+  // All of a collection ("/api/v1", "pods") that whoever asks may see: of all namespaces, or else
+  // of their own.
+  [[nodiscard]] Result<std::vector<boost::json::object>> list(const std::string& group,
+                                                              const std::string& resource,
+                                                              const std::string& query = {});
+  // cluster_forecast.cc: what would become of the line
+  [[nodiscard]] Answer what_if(const Asked& asked);
+
+  // Of objects that are only a help: none where they may not be seen, or there is no such kind.
+  [[nodiscard]] Result<std::vector<boost::json::object>> list_if_allowed(
+      const std::string& group, const std::string& resource, const std::string& query = {});
+  [[nodiscard]] Result<std::vector<ClusterJob>> jobs();
+  [[nodiscard]] Result<ClusterJob> find_job(model::JobId id);
+  // As it is now, without looking at any other namespace.
+  [[nodiscard]] Result<ClusterJob> look_again(const ClusterJob& job);
+  [[nodiscard]] Answer job_answer(int status, model::JobId id);
+
+  kube::ApiServer& api_;
+  const Clock& clock_;
+  const Options options_;
+};
+
+}  // namespace divvy::kube_api
