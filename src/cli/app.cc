@@ -44,8 +44,10 @@ struct CommandLine {
     add_job_views(tree);
     add_logs_command(tree);
     add_wait_command(tree);
+    add_sweep_command(tree);
     add_job_actions(tree);
     add_member_commands(tree);
+    add_session_commands(tree);
     add_tenant_commands(tree);
     add_machine_commands(tree);
     add_queue_commands(tree);

@@ -36,8 +36,13 @@ const Action* CommandTree::action_of(const CLI::App& command) const {
 }
 
 void CommandTree::takes_command(const CLI::App& command, std::vector<std::string>& words,
-                                std::size_t before) {
-  tails_[&command] = {&words, before};
+                                std::size_t before, std::string usage) {
+  tails_[&command] = {&words, before, std::move(usage)};
+}
+
+std::string CommandTree::usage_of_tail(const CLI::App& command) const {
+  const auto tail = tails_.find(&command);
+  return tail == tails_.end() ? "" : tail->second.usage;
 }
 
 bool CommandTree::takes_command(const CLI::App& command) const { return tails_.contains(&command); }
@@ -55,12 +60,13 @@ void CommandTree::split_command(std::vector<std::string>& arguments) const {
       if (option != nullptr && takes_value(*option) && apart && word + 1 != arguments.end()) ++word;
       continue;
     }
-    if (tail == tails_.end()) {
-      const auto below =
-          command->get_subcommands([&](const CLI::App* app) { return app->get_name() == *word; });
-      if (!below.empty()) command = below.front();
+    const auto below =
+        command->get_subcommands([&](const CLI::App* app) { return app->get_name() == *word; });
+    if (!dashes && before == 0 && !below.empty()) {
+      command = below.front();
       continue;
     }
+    if (tail == tails_.end()) continue;
     if (!dashes && before++ < tail->second.before) continue;
     tail->second.words->assign(dashes ? word + 1 : word, arguments.end());
     arguments.erase(word, arguments.end());

@@ -50,10 +50,12 @@ class CommandTree {
   // Null where it only has others below it.
   [[nodiscard]] const Action* action_of(const CLI::App& command) const;
 
-  // What follows "--", or begins with the first word that is no option after `before` arguments, is
-  // a command of its own and goes to `words`, to the letter.
+  // What follows "--", or begins with the first word that is no option after `before` arguments and
+  // no command below it, is a command of its own and goes to `words`, to the letter.
   void takes_command(const CLI::App& command, std::vector<std::string>& words,
-                     std::size_t before = 0);
+                     std::size_t before = 0, std::string usage = "COMMAND [ARGUMENT...]");
+  // What its usage says behind "--"; empty: it takes none.
+  [[nodiscard]] std::string usage_of_tail(const CLI::App& command) const;
   [[nodiscard]] bool takes_command(const CLI::App& command) const;
   // Takes it away from `arguments`.
   void split_command(std::vector<std::string>& arguments) const;
@@ -62,6 +64,7 @@ class CommandTree {
   struct Tail {
     std::vector<std::string>* words;
     std::size_t before;
+    std::string usage;
   };
 
   CLI::App& root_;

@@ -52,7 +52,7 @@ std::string usage_text(const CLI::App& command, const CommandTree& tree) {
     text += option->get_required() ? fmt::format(" {}{}", name, many)
                                    : fmt::format(" [{}{}]", name, many);
   }
-  if (tree.takes_command(command)) text += " -- COMMAND [ARGUMENT...]";
+  if (tree.takes_command(command)) text += " -- " + tree.usage_of_tail(command);
   if (!shown_commands(command).empty()) {
     text += tree.action_of(command) == nullptr && command.get_parent() != nullptr ? " COMMAND"
                                                                                   : " [COMMAND]";

@@ -27,6 +27,26 @@ Exit status: 0 it was taken. With --wait and --follow that of the job: of the fi
 member that failed, 128 and the signal where one killed it; 124 when --timeout was
 not enough; 130 after Ctrl-C, which only ends the looking.)";
 
+constexpr const char* kSubmitTorchFooter =
+    R"(Each member runs `torchrun`, with as many processes as it has GPUs; they meet at the first
+member (c10d). What follows -- goes to torchrun: its own options first, the script and its
+arguments. All options of `divvy submit` are taken.
+
+Examples:
+  divvy submit torch --gpu 1 --members 4 -- train.py --epochs 3
+  divvy submit torch --gpu 8 --members 2 --topology nvlink -- --max-restarts 3 -m my.train)";
+
+constexpr const char* kSweepFooter =
+    R"(A sweep is what `divvy submit --sweep` made: a job for each combination of values. Of each
+job the last line of its output that is a JSON object is read, and its numbers are shown:
+  print(json.dumps({"loss": loss, "accuracy": accuracy}))
+
+Examples:
+  divvy submit --sweep lr=0.1,0.01 --sweep seed=0..4 -- python train.py --lr {lr} --seed {seed}
+  divvy sweep python-3fa1c2
+  divvy sweep python-3fa1c2 --metric loss --sort-by loss
+  divvy sweep python-3fa1c2 -o csv > results.csv)";
+
 constexpr const char* kListFooter = R"(Columns:
   GPU    what each member gets; 4 x 1 is four members with a GPU each
   AGE    since it was submitted

@@ -168,7 +168,8 @@ Result<ForwardedPort> parse_forwarded_port(std::string_view text) {
 }
 
 int forward_ports(const Session& session, const MemberPlace& place,
-                  const std::vector<ForwardedPort>& ports, const std::string& address) {
+                  const std::vector<ForwardedPort>& ports, const std::string& address,
+                  const ForwardedText& text) {
   auto daemon = session.daemon();
   if (!daemon) return session.fail(daemon.error());
   // Whoever may not look into the job is told so now, and not by their first connection. No channel
@@ -182,15 +183,17 @@ int forward_ports(const Session& session, const MemberPlace& place,
   if (!signals) return session.fail(signals.error());
   (void)std::signal(SIGPIPE, SIG_IGN);
   std::vector<Listening> listening;
-  std::string text;
+  std::vector<ForwardedPort> open;
+  std::string lines;
   for (const ForwardedPort& port : ports) {
     auto one = listen_on(address, port);
     if (!one) return session.fail(one.error());
-    text += fmt::format("{}:{} is port {} of job {}\n", address, one->port.local, one->port.remote,
-                        place.job);
+    lines += fmt::format("{}:{} is port {} of job {}\n", address, one->port.local, one->port.remote,
+                         place.job);
+    open.push_back(one->port);
     listening.push_back(*std::move(one));
   }
-  if (const int status = session.print(text); status != kExitOk) return status;
+  if (const int status = session.print(text ? text(open) : lines); status != kExitOk) return status;
   session.out.flush();
   Forwarder forwarder(session, *std::move(daemon), place);
   for (;;) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,9 +23,11 @@ struct ForwardedPort {
 // "8888", "9999:8888" or ":8888" for any local one.
 [[nodiscard]] Result<ForwardedPort> parse_forwarded_port(std::string_view text);
 
+// What is printed once it listens, of the ports with their local ends; empty: which port is which.
+using ForwardedText = std::function<std::string(const std::vector<ForwardedPort>&)>;
 // Until it is interrupted, which is its regular end. The exit status.
 [[nodiscard]] int forward_ports(const Session& session, const MemberPlace& place,
-                                const std::vector<ForwardedPort>& ports,
-                                const std::string& address);
+                                const std::vector<ForwardedPort>& ports, const std::string& address,
+                                const ForwardedText& text = {});
 
 }  // namespace divvy::cli

@@ -17,8 +17,12 @@
 #include "cli/job_help_texts.h"
 #include "cli/job_view.h"
 #include "cli/logs_command.h"
+#include "cli/member_channel.h"
 #include "cli/session.h"
+#include "cli/submit_document.h"
 #include "cli/submit_flags.h"
+#include "cli/sweep.h"
+#include "cli/torch_launch.h"
 #include "cli/wait_command.h"
 #include "model/job_document.h"
 #include "model/seconds.h"
@@ -40,6 +44,8 @@ struct SubmitArguments {
   std::string format = "table";
   std::string log;
   std::vector<std::string> exports;
+  std::vector<std::string> sweep;
+  std::optional<std::uint32_t> processes;  // of submit torch
   bool dry_run = false;
   bool wait = false;
   bool follow = false;
@@ -63,8 +69,8 @@ Result<std::string> read_text(const std::string& file) {
 }
 
 // The document of the job, checked here so that what is wrong is told with its place.
-Result<json::object> make_document(const SubmitArguments& arguments, const ClientConfig& config,
-                                   const std::optional<std::string>& path) {
+Result<json::object> make_document(const Session& session, const SubmitArguments& arguments,
+                                   const Daemon& daemon, const ClientConfig& config) {
   std::optional<JobFile> file;
   json::object document;
   if (!arguments.file.empty()) {
@@ -74,22 +80,7 @@ Result<json::object> make_document(const SubmitArguments& arguments, const Clien
     file.emplace(std::move(read));
   }
   DIVVY_RETURN_IF_ERROR(apply(arguments.flags, arguments.command, document));
-  // By memory alone it is that memory, and as much of the GPU as that is of its memory.
-  if (!document.contains("gpu") && !document.contains("gpu_memory")) document["gpu"] = "1";
-  if (!document.contains("queue") && !config.queue.empty()) document["queue"] = config.queue;
-  const bool contained = document.contains("container") && !document["container"].is_null();
-  if (!document.contains("working_directory") && !contained) {
-    std::error_code code;
-    const auto here = std::filesystem::current_path(code);
-    if (!code) document["working_directory"] = here.string();
-  }
-  if (path && !contained) {
-    json::value& variables = document["environment"];
-    if (variables.is_null()) variables = json::object();
-    if (variables.is_object()) variables.as_object().emplace("PATH", *path);
-  }
-  const auto spec = model::read_job_spec(json::serialize(document));
-  const Status good = spec ? model::check(*spec) : Status(err(spec.error()));
+  const Status good = complete_document(session, daemon, config, document);
   if (!good) return err(file ? file->placed(good.error()) : good.error());
   return document;
 }
@@ -109,17 +100,6 @@ Status add_exports(const Session& session, SubmitArguments& arguments) {
   }
   auto& all = arguments.flags.environment;
   all.insert(all.begin(), pairs.begin(), pairs.end());
-  return {};
-}
-
-// One that runs, as `divvy run` does it: the first job of a stranger needs no other command first.
-Status have_daemon(const Session& session, const Daemon& daemon) {
-  if (daemon.is_remote()) return {};
-  DIVVY_TRY(started, daemon.start_where_none_runs());
-  if (started) {
-    session.say("started divvyd in the background (its socket is " +
-                daemon.options().socket.string() + ")");
-  }
   return {};
 }
 
@@ -179,6 +159,69 @@ int stay_with(const Session& session, const SubmitArguments& arguments,
   return status;
 }
 
+// The name of a sweep: that of its jobs, and something that the next one does not have.
+std::string sweep_name(const json::object& document) {
+  std::string name = "sweep";
+  if (const json::value* const given = document.if_contains("name");
+      given != nullptr && given->is_string()) {
+    name = given->as_string();
+  } else if (const json::value* const command = document.if_contains("command");
+             command != nullptr && command->is_array() && !command->as_array().empty()) {
+    const json::value& first = command->as_array().front();
+    if (first.is_string()) name = std::filesystem::path(std::string(first.as_string())).filename();
+  }
+  return name.substr(0, 100) + "-" + new_channel_name().substr(0, 6);
+}
+
+// All of its jobs, or as many as are taken, which is said.
+int submit_sweep(const Session& session, const SubmitArguments& arguments,
+                 const std::vector<json::object>& documents, const std::string& sweep) {
+  std::vector<Answer> jobs;
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    net::HttpHeaders headers;
+    if (!arguments.key.empty()) headers["idempotency-key"] = fmt::format("{}/{}", arguments.key, i);
+    const Asked submitted =
+        ask(session, "POST", arguments.dry_run ? "/v1/jobs?dry_run=true" : "/v1/jobs",
+            json::serialize(documents[i]), headers);
+    if (!submitted) {
+      if (!jobs.empty()) {
+        session.say(fmt::format("{} of {} jobs were taken: {}; divvy delete -l {}={} cancels them",
+                                jobs.size(), documents.size(), numbers_text(jobs), kSweepLabel,
+                                sweep));
+      }
+      return submitted.status();
+    }
+    for (const Answer& job : submitted.answer()["items"].items()) jobs.push_back(job);
+  }
+  if (arguments.dry_run) {
+    session.say(fmt::format("the {} jobs would be taken; nothing was submitted", documents.size()));
+    return kExitOk;
+  }
+  if (jobs.empty()) return kExitError;
+  const int shown = session.print(fmt::format("sweep {}: {}\n", sweep, numbers_text(jobs)));
+  if (!arguments.quiet) session.say(fmt::format("next: divvy sweep {}", sweep));
+  return shown;
+}
+
+Result<std::vector<json::object>> sweep_documents(const std::vector<std::string>& axes,
+                                                  const std::string& sweep,
+                                                  const json::object& document) {
+  std::vector<SweepAxis> parsed;
+  for (const std::string& text : axes) {
+    DIVVY_TRY(axis, parse_sweep_axis(text));
+    parsed.push_back(std::move(axis));
+  }
+  DIVVY_TRY(points, sweep_points(parsed));
+  std::vector<json::object> documents;
+  for (const SweepPoint& point : points) {
+    json::object& job = documents.emplace_back(document);
+    DIVVY_RETURN_IF_ERROR(put_sweep_point(point, sweep, job));
+    DIVVY_TRY(spec, model::read_job_spec(json::serialize(job)));
+    DIVVY_RETURN_IF_ERROR(model::check(spec));
+  }
+  return documents;
+}
+
 Result<int> submit(const Session& session, SubmitArguments arguments) {
   DIVVY_TRY(format, parse_output_format(arguments.format, kFormats));
   std::optional<std::chrono::seconds> timeout;
@@ -190,6 +233,11 @@ Result<int> submit(const Session& session, SubmitArguments arguments) {
   if (arguments.file.empty() && arguments.command.empty() && !arguments.flags.image) {
     return err(ErrorCode::kInvalidArgument,
                "no command was given: divvy submit --gpu 0.3 -- python train.py");
+  }
+  if (!arguments.sweep.empty() &&
+      (arguments.wait || arguments.follow || !arguments.log.empty() || arguments.flags.array)) {
+    return err(ErrorCode::kInvalidArgument,
+               "--sweep makes jobs of their own: it excludes --array, --wait, --follow and --log");
   }
   if (arguments.follow && !arguments.log.empty()) {
     return err(ErrorCode::kInvalidArgument, "--follow and --log exclude each other");
@@ -203,11 +251,14 @@ Result<int> submit(const Session& session, SubmitArguments arguments) {
   if (!config) return session.fail(config.error());
   const auto daemon = session.daemon();
   if (!daemon) return session.fail(daemon.error());
-  // What works when it is typed works as a job; on another machine programs lie elsewhere.
-  const auto path = daemon->is_remote() ? std::nullopt : session.terminal.environment("PATH");
-  DIVVY_TRY(document, make_document(arguments, *config, path));
+  DIVVY_TRY(document, make_document(session, arguments, *daemon, *config));
   if (const Status there = have_daemon(session, *daemon); !there) {
     return session.fail(there.error());
+  }
+  if (!arguments.sweep.empty()) {
+    const std::string sweep = sweep_name(document);
+    DIVVY_TRY(documents, sweep_documents(arguments.sweep, sweep, document));
+    return submit_sweep(session, arguments, documents, sweep);
   }
   const std::string body = json::serialize(document);
   net::HttpHeaders headers;
@@ -237,17 +288,22 @@ Result<int> submit(const Session& session, SubmitArguments arguments) {
   return kExitOk;
 }
 
-}  // namespace
+Result<int> submit_torch(const Session& session, SubmitArguments arguments) {
+  const std::string name = script_name(arguments.command);
+  if (!arguments.flags.name && !name.empty()) arguments.flags.name = name;
+  DIVVY_TRY(command, torch_command({.words = arguments.command,
+                                    .gpu = arguments.flags.gpu,
+                                    .processes = arguments.processes}));
+  arguments.command = std::move(command);
+  return submit(session, std::move(arguments));
+}
 
-void add_submit_command(CommandTree& tree) {
-  auto arguments = std::make_shared<SubmitArguments>();
-  CLI::App* command =
-      tree.add(heading::kJobs, "submit", "Put a job into a queue", kSubmitFooter,
-               [arguments](const Session& session) { return submit(session, *arguments); });
-  tree.takes_command(*command, arguments->command);
-  command->add_option("-f,--file", arguments->file, "A job file; - is standard input")
-      ->type_name("FILE");
+// What a plain job and one with a launcher have both.
+void add_submit_options(CLI::App* command, const std::shared_ptr<SubmitArguments>& arguments) {
   add_submit_flags(*command, arguments->flags);
+  add_list(*command, "--sweep", arguments->sweep,
+           "A job for each value, where the command says {NAME}: lr=0.1,0.01 or seed=0..4",
+           "NAME=VALUES");
   command->add_flag("--dry-run", arguments->dry_run, "Only check it");
   command->add_flag("--wait", arguments->wait, "Wait until it has ended; its exit status is ours");
   command->add_flag("--follow", arguments->follow, "The same, and show its output");
@@ -264,6 +320,30 @@ void add_submit_command(CommandTree& tree) {
       ->type_name("TEXT");
   command->add_flag("-q,--quiet", arguments->quiet, "No hints");
   add_output(*command, arguments->format, kFormats);
+}
+
+}  // namespace
+
+void add_submit_command(CommandTree& tree) {
+  auto arguments = std::make_shared<SubmitArguments>();
+  CLI::App* command =
+      tree.add(heading::kJobs, "submit", "Put a job into a queue", kSubmitFooter,
+               [arguments](const Session& session) { return submit(session, *arguments); });
+  tree.takes_command(*command, arguments->command);
+  command->add_option("-f,--file", arguments->file, "A job file; - is standard input")
+      ->type_name("FILE");
+  add_submit_options(command, arguments);
+  // Options before the word are those of the same job.
+  CLI::App* torch = tree.add_below(
+      *command, "torch", "A PyTorch job: torchrun in every member, which find each other",
+      kSubmitTorchFooter,
+      [arguments](const Session& session) { return submit_torch(session, *arguments); });
+  tree.takes_command(*torch, arguments->command, 0, "SCRIPT [ARGUMENT...]");
+  torch
+      ->add_option("--processes", arguments->processes,
+                   "Processes of each member (one for each GPU)")
+      ->type_name("NUMBER");
+  add_submit_options(torch, arguments);
 }
 
 }  // namespace divvy::cli

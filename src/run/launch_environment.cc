@@ -6,12 +6,10 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "model/member_port.h"
 
 namespace divvy::run {
 namespace {
-
-constexpr std::uint16_t kLowestPort = 20'000;
-constexpr std::uint16_t kPorts = 12'000;
 
 // How the members of one host are numbered among themselves.
 struct LocalPlace {
@@ -85,14 +83,6 @@ void add_gang(const Launch& launch, Environment& result) {
 
 }  // namespace
 
-std::uint16_t first_port(model::JobId job, std::uint32_t attempt, std::size_t members) {
-  const std::uint64_t room = members < kPorts ? kPorts - members : 1;
-  // A prime step, so that jobs with neighbouring numbers do not get neighbouring ports, which their
-  // members would share.
-  const std::uint64_t step = job.value() * 4'093 + std::uint64_t{attempt} * 131;
-  return static_cast<std::uint16_t>(kLowestPort + step % room);
-}
-
 Launch launch_of(const model::Job& job, std::uint32_t rank, std::vector<std::string> hosts) {
   DIVVY_CHECK(rank < hosts.size(), "rank {} of {} members", rank, hosts.size());
   Launch launch;
@@ -103,7 +93,7 @@ Launch launch_of(const model::Job& job, std::uint32_t rank, std::vector<std::str
   launch.attempt = job.attempt;
   launch.rank = rank;
   launch.task = job.task;
-  launch.port = first_port(job.id, job.attempt, hosts.size());
+  launch.port = model::first_port(job.id, job.attempt, hosts.size());
   launch.hosts = std::move(hosts);
   return launch;
 }
@@ -118,6 +108,7 @@ Environment launch_environment(const Launch& launch) {
   result["DIVVY_ATTEMPT"] = fmt::to_string(launch.attempt);
   result["DIVVY_RANK"] = fmt::to_string(launch.rank);
   result["DIVVY_MEMBERS"] = fmt::to_string(launch.hosts.size());
+  result["DIVVY_PORT"] = fmt::to_string(launch.port + launch.rank);
   result["DIVVY_HOSTS"] = fmt::format("{}", fmt::join(launch.hosts, ","));
   if (launch.task) {
     result["DIVVY_ARRAY_ID"] = fmt::to_string(launch.task->array.value());

@@ -26,18 +26,13 @@ struct Launch {
   std::optional<model::ArrayTask> task;
   // Where each member of this attempt is reached, by rank: of an elastic job as many as there are.
   std::vector<std::string> hosts;
-  // The first of as many ports as there are members; the one with rank r listens at port + r.
+  // model/member_port.h
   std::uint16_t port = 0;
 };
 
 // Of `rank`, which is below hosts.size().
 [[nodiscard]] Launch launch_of(const model::Job& job, std::uint32_t rank,
                                std::vector<std::string> hosts);
-
-// Spread over a range that nobody is given by chance: below the ports that the kernel hands out.
-// The same for all members, on all nodes.
-[[nodiscard]] std::uint16_t first_port(model::JobId job, std::uint32_t attempt,
-                                       std::size_t members);
 
 // DIVVY_* for every member. A gang's have RANK, WORLD_SIZE, MASTER_ADDR and their kin besides; one
 // that is alone has not, because programs take them for the wish to wait for others.

@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "model/member_port.h"
+
 namespace divvy::run {
 namespace {
 
@@ -63,6 +65,11 @@ TEST(LaunchEnvironment, GivesTensorFlowOnePortPerWorker) {
             R"({"cluster":{"worker":["a:20100","a:20101"]},"task":{"type":"worker","index":1}})");
 }
 
+TEST(LaunchEnvironment, ProposesAPortToEveryMember) {
+  EXPECT_EQ(launch_environment(gang(0, {"a"})).at("DIVVY_PORT"), "20100");
+  EXPECT_EQ(launch_environment(gang(1, {"a", "b"})).at("DIVVY_PORT"), "20101");
+}
+
 TEST(LaunchEnvironment, TellsAnArrayTaskItsIndex) {
   Launch launch = gang(0, {"a"});
   launch.task = model::ArrayTask{model::JobId(5), 12};
@@ -74,13 +81,13 @@ TEST(LaunchEnvironment, TellsAnArrayTaskItsIndex) {
 TEST(LaunchEnvironment, PortsOfNeighbouringJobsDoNotMeet) {
   std::set<std::uint16_t> seen;
   for (std::uint64_t job = 1; job <= 200; ++job) {
-    const std::uint16_t first = first_port(model::JobId(job), 1, 8);
+    const std::uint16_t first = model::first_port(model::JobId(job), 1, 8);
     EXPECT_GE(first, 20'000);
     EXPECT_LE(first + 8, 32'000);
     for (std::uint16_t port = first; port < first + 8; ++port) seen.insert(port);
   }
   EXPECT_GE(seen.size(), 1'500U);
-  EXPECT_GE(first_port(model::JobId(~0ULL), ~0U, 1'000'000), 20'000);
+  EXPECT_GE(model::first_port(model::JobId(~0ULL), ~0U, 1'000'000), 20'000);
 }
 
 TEST(MemberEnvironment, LetsTheJobChooseButNotWhoItIs) {
