@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := help
-.PHONY: help packages build demo test check check-api soak format format-check tidy layering asan tsan fuzz \
+.PHONY: help packages build demo test check check-api check-apps soak format format-check tidy layering asan tsan fuzz \
         bench dist install clean kube-up kube-down kube-demo kube-test web
 
 help: ## list these verbs
@@ -28,11 +28,15 @@ test: packages ## build and run every test; needs no GPU
 
 check: format-check tidy asan ## format, tidy, layering, every test under the address sanitizer
 
-soak: tsan fuzz check-api ## the long checks: thread sanitizer, fuzzers, requests made from the API's description
+soak: tsan fuzz check-api check-apps ## the long checks: thread sanitizer, fuzzers, requests made from the API's description
 
 check-api: packages ## requests that schemathesis makes from the API's description, right and wrong ones
 	@tools/build dev programs
 	@tools/check-api build/dev
+
+check-apps: packages ## sessions with the real JupyterLab and TensorBoard, in a browser
+	@tools/build dev programs
+	@tools/check-apps build/dev
 
 format: packages ## rewrite the sources in the project's format
 	@git ls-files '*.h' '*.cc' '*.inc' | xargs clang-format-19 -i

@@ -65,6 +65,12 @@ export class Daemon {
     return done.stdout.trim();
   }
 
+  /** A command that goes on beside the test. */
+  begin(more: NodeJS.ProcessEnv, ...words: string[]): ChildProcess {
+    const PATH = `${this.environment['PATH'] ?? ''}:${more['PATH'] ?? ''}`;
+    return spawn(`${build}/bin/divvy`, words, { env: { ...this.environment, ...more, PATH }, cwd: this.folder, stdio: ['ignore', 'pipe', 'pipe'] });
+  }
+
   /** What is submitted over the network has nobody's PATH. */
   program(name: string): string {
     return `${build}/bin/${name}`;
