@@ -46,6 +46,7 @@ struct CommandLine {
     add_wait_command(tree);
     add_job_actions(tree);
     add_member_commands(tree);
+    add_ssh_commands(tree);
     add_tenant_commands(tree);
     add_machine_commands(tree);
     add_queue_commands(tree);

@@ -162,6 +162,7 @@ Status MemberStream::handle(const sys::Frame& frame, Rules& rules) {
     }
     if (rules.on_start) return rules.on_start(started->takes_input, rules.ends);
   } else if (const auto* const output = std::get_if<sys::OutputFrame>(&frame)) {
+    if (rules.on_output) return rules.on_output(output->bytes);
     if (rules.ends.output >= 0) return write_all(rules.ends.output, output->bytes);
   } else if (const auto* const error = std::get_if<sys::ErrorFrame>(&frame)) {
     if (rules.ends.error >= 0) return write_all(rules.ends.error, error->bytes);

@@ -37,6 +37,8 @@ class MemberStream {
   struct Rules {
     Ends ends;
     std::string first_input = {};  // before what is read
+    // What it writes to standard output, instead of the end; an error is the end of run().
+    std::function<Status(const std::string& bytes)> on_output = {};
     // Once it has started; may take the input away.
     std::function<Status(bool takes_input, Ends&)> on_start = {};
     const SignalPipe* signals = nullptr;
