@@ -131,7 +131,7 @@ TEST_F(MemberVisits, ExecHasTheStatusOfASignalAndOfWhatCannotBeStarted) {
 
 TEST_F(MemberVisits, WhatIsSaidArrivesOnceOverConnectionsThatAreCut) {
   std::string lines;
-  for (int i = 0; i < 20'000; ++i) lines += fmt::format("line {}\n", i);
+  for (int i = 0; i < 300'000; ++i) lines += fmt::format("line {}\n", i);
   play(
       [&](Played& member) {
         member.say(sys::StartedFrame{true});

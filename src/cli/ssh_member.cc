@@ -28,10 +28,21 @@ case $shell in
   */nologin | */false) fail "the user of this job, $user, has no login shell but $shell, with which \
 ssh starts everything: chsh -s gives it one, and divvy exec needs none" ;;
 esac
+case $(getent shadow "$user" 2>/dev/null) in
+  "$user":!*) fail "the account $user of this job is locked, and sshd lets nobody into one: \
+divvy exec -t does" ;;
+esac
+# As root it wants to change its root folder, which root's members may not.
+if [ "$(id -u)" = 0 ]; then
+  while read -r name value; do [ "$name" = CapEff: ] && break; done </proc/self/status
+  [ $((0x$value & 0x40000)) != 0 ] || fail "sshd cannot run in this job: it runs as root, without \
+the right to change the root folder (CAP_SYS_CHROOT); run it as another user, or use divvy exec -t"
+  mkdir -p /run/sshd
+fi
 umask 077
 folder=$(mktemp -d "${TMPDIR:-/tmp}/divvy-ssh.XXXXXX") || fail "there is no folder for the keys of \
 sshd to be had in ${TMPDIR:-/tmp}"
-trap 'rm -rf "$folder"' EXIT
+trap 'trap "" HUP INT TERM; rm -rf "$folder"' EXIT
 trap 'exit 1' HUP INT TERM
 IFS= read -r login
 printf '%s\n' "$login" >"$folder/login"
@@ -73,7 +84,6 @@ LogLevel ERROR
 ForceCommand exec sh "$folder/session"
 $sftp
 END
-[ "$(id -u)" != 0 ] || mkdir -p /run/sshd
 unset LD_PRELOAD
 "$sshd" -i -e -f "$folder/config"
 )sh";
