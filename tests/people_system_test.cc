@@ -350,17 +350,17 @@ TEST_F(PeopleSystem, CommandsGoIntoAJobOverTheNetworkForItsOwnerOnly) {
   target.tls = net::TlsTrust{identity_.certificate, "127.0.0.1"};
   const auto direct = net::http_upgrade(
       target,
-      {.method = "POST",
-       .path = "/v1/jobs/1/stream",
-       .query = {},
-       .body = R"({"kind":"exec","command":["true"]})",
-       .headers = {{"authorization", "Bearer " + token}, {"upgrade", "divvy-stream"}}},
+      {.method = "GET",
+       .path = "/v1/jobs/1/channels",
+       .query = "channel=" + std::string(64, 'd'),
+       .body = {},
+       .headers = {{"authorization", "Bearer " + token}, {"upgrade", "websocket"}}},
       std::chrono::seconds(20));
   ASSERT_TRUE(direct.has_value()) << direct.error().message;
   EXPECT_EQ(direct->answer.status, 403);
   EXPECT_EQ(direct->tunnel, nullptr);
   const std::string channel(64, 'c');
-  const std::string wish = R"({"kind":"port","port":80,"channel":")" + channel + "\"}";
+  const std::string wish = R"({"kind":"exec","command":["true"],"channel":")" + channel + "\"}";
   const auto asked = [&](const std::string& who, const std::string& method, const std::string& path,
                          const std::string& query = {}) {
     net::HttpRequest request{.method = method, .path = path, .query = query, .body = wish};

@@ -490,7 +490,10 @@ Result<Done> LocalAgent::carry_out(const CordonOrder& order) {
 }
 
 Result<UniqueFd> LocalAgent::open_stream(const StreamOrder& order) {
-  return order.channel.empty() ? streams_.open(order) : relays_.open(order);
+  if (!order.channel.empty()) return relays_.open(order);
+  if (order.kind == StreamOrder::Kind::kOutput) return streams_.open(order);
+  // What a tenant says there is for a process with that tenant's rights.
+  return err(ErrorCode::kInvalidArgument, "this goes through a channel, which has a name");
 }
 
 }  // namespace divvy::agent

@@ -10,16 +10,12 @@
 #include <cerrno>
 #include <cstring>
 
-#include "run/member_folder.h"
-#include "run/podman_runtime.h"
-
 namespace divvy::agent {
 namespace {
 
 // On the loopback it is known at once how it went, except of a server that takes no connections for
 // the moment.
 constexpr int kUsuallyMs = 200;
-constexpr int kPatienceMs = 1'000;
 
 // 0, or an error; EINPROGRESS: not known within that time.
 int outcome_of(int socket, int patience_ms) {
@@ -71,17 +67,6 @@ Result<UniqueFd> connect_to_port(std::uint16_t port) {
   socket = connect_to(wide, AF_INET6);
   if (socket) return socket;
   return err(nobody_listens(port, why));
-}
-
-Result<UniqueFd> connect_to_port_of(const std::filesystem::path& folder, std::uint16_t port) {
-  DIVVY_TRY(member, run::MemberFolder::open(folder));
-  DIVVY_TRY(orders, member.orders());
-  DIVVY_TRY(on_machine, run::port_on_machine(orders, port));
-  DIVVY_TRY(socket, connect_to_port(on_machine));
-  const int outcome = outcome_of(socket.get(), kPatienceMs);
-  const int error = outcome == EINPROGRESS ? ETIMEDOUT : outcome;
-  if (error != 0) return err(nobody_listens(port, error));
-  return socket;
 }
 
 }  // namespace divvy::agent

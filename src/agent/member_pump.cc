@@ -65,9 +65,6 @@ bool MemberPump::has_outputs() const {
 }
 
 bool MemberPump::step() {
-  if (last_.empty() && parts_.client == nullptr && !has_outputs()) {
-    last_ = sys::to_bytes(sys::EndFrame{});
-  }
   if (!last_.empty() && !has_outputs()) {
     end_stream(parts_.peer, out_ + last_);
     return false;
@@ -77,7 +74,7 @@ bool MemberPump::step() {
   if (!out_.empty()) events = static_cast<short>(events | POLLOUT);
   std::vector<pollfd> waits{
       {parts_.peer, events, 0},
-      {parts_.client != nullptr && last_.empty() ? parts_.client->fd() : -1, POLLIN, 0},
+      {last_.empty() ? parts_.client->fd() : -1, POLLIN, 0},
       {input_.empty() ? -1 : parts_.input.get(), POLLOUT, 0}};
   for (const Output& output : parts_.outputs)
     waits.push_back({room ? output.fd.get() : -1, POLLIN, 0});
@@ -135,10 +132,7 @@ bool MemberPump::handle(const sys::Frame& frame) {
     size.ws_col = window->columns;
     if (parts_.input) (void)::ioctl(parts_.input.get(), TIOCSWINSZ, &size);
   } else if (const auto* const signal = std::get_if<sys::SignalFrame>(&frame)) {
-    if (parts_.client == nullptr || !last_.empty() || signal->signal <= 0 ||
-        signal->signal > SIGRTMAX) {
-      return true;
-    }
+    if (!last_.empty() || signal->signal <= 0 || signal->signal > SIGRTMAX) return true;
     (void)parts_.client->signal(signal->signal);
     // It may have heard of the end while it waited for an answer.
     look_at_end();
@@ -168,15 +162,12 @@ void MemberPump::end_input() {
   switch (parts_.input_end) {
     case Input::kUnclosed:
       return;
-    case Input::kShutDown:
-      ::shutdown(parts_.input.get(), SHUT_WR);
-      return;
     case Input::kClosed:
       parts_.input.reset();
       return;
     case Input::kAttached:
       parts_.input.reset();
-      if (parts_.client != nullptr && last_.empty()) {
+      if (last_.empty()) {
         (void)parts_.client->close_input();
         look_at_end();
       }

@@ -1,5 +1,5 @@
 // Joins a stream of frames (sys/frames.h) with the descriptors of something that runs in a member:
-// a command, a copy, the member's own input and output, a port. On a thread of the stream, which is
+// a command, a copy, the member's own input and output. On a thread of the stream, which is
 // ended by shutting its socket down.
 #pragma once
 
@@ -20,13 +20,12 @@ class MemberPump {
   };
   enum class Input {
     kClosed,    // its end is the end of the descriptor
-    kShutDown,  // of a socket, which is still read
     kAttached,  // and the shepherd is told
     kUnclosed,  // a terminal, whose end is typed
   };
   struct Parts {
     int peer = -1;                          // stays the caller's
-    run::ShepherdClient* client = nullptr;  // whose end is the end; null: that of the output is
+    run::ShepherdClient* client = nullptr;  // whose end is the end
     UniqueFd input = {};                    // does not block; none: it takes none
     Input input_end = Input::kClosed;
     std::vector<Output> outputs = {};

@@ -13,7 +13,6 @@
 #include <memory>
 #include <system_error>
 
-#include "agent/member_port.h"
 #include "agent/member_pump.h"
 #include "run/log_reader.h"
 #include "run/member_folder.h"
@@ -211,17 +210,8 @@ Result<Streams::Work> Streams::prepare(const StreamOrder& order) const {
     auto log = std::make_shared<run::LogReader>(std::move(opened));
     return Work{[log, follow = order.follow](int peer) { tell_output(peer, *log, follow); }};
   }
-  if (order.kind == StreamOrder::Kind::kPort) {
-    DIVVY_TRY(connected, connect_to_port_of(folder_of_(order.key), order.port));
-    auto socket = std::make_shared<UniqueFd>(unblocked(std::move(connected), false));
-    return Work{[socket](int peer) {
-      MemberPump::Parts parts;
-      parts.peer = peer;
-      parts.outputs.push_back({UniqueFd(::fcntl(socket->get(), F_DUPFD_CLOEXEC, 0)), false});
-      parts.input = std::move(*socket);
-      parts.input_end = MemberPump::Input::kShutDown;
-      MemberPump(std::move(parts)).run();
-    }};
+  if (order.kind == StreamOrder::Kind::kPort || order.kind == StreamOrder::Kind::kJoin) {
+    return err(ErrorCode::kInvalidArgument, "this goes through a channel of a relay");
   }
   return prepare_visit(order);
 }

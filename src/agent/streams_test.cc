@@ -1,10 +1,8 @@
 // Streams into real members.
 #include "agent/streams.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -227,32 +225,6 @@ TEST_F(StreamsTest, OutputIsFollowedUntilTheReaderHasEnough) {
   client.read_all();
   EXPECT_TRUE(client.end);
   EXPECT_EQ(client.lines.substr(0, 14), "one\ntwo\nthree\n");
-}
-
-TEST_F(StreamsTest, PortsAreThoseOfTheMachine) {
-  start(plain(1, {"sleep", "600"}));
-  const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ASSERT_EQ(::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  ASSERT_EQ(::listen(listener.get(), 1), 0);
-  socklen_t size = sizeof address;
-  ASSERT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
-  Client client = open({.kind = Kind::kPort, .key = key(1), .port = ntohs(address.sin_port)});
-  client.send(sys::InputFrame{"ping"});
-  client.send(sys::InputEndFrame{});
-  {
-    const UniqueFd accepted(::accept(listener.get(), nullptr, nullptr));
-    std::string heard;
-    char letter = 0;
-    while (::read(accepted.get(), &letter, 1) == 1) heard += letter;
-    EXPECT_EQ(heard, "ping");
-    EXPECT_EQ(::write(accepted.get(), "pong", 4), 4);
-  }
-  client.read_all();
-  EXPECT_EQ(client.out, "pong");
-  EXPECT_TRUE(client.end);
 }
 
 TEST_F(StreamsTest, WhatIsNotThereIsRefusedBeforeAStreamBegins) {

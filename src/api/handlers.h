@@ -30,7 +30,6 @@ Answer prune_jobs(const Call& call);
 
 // --- Into members and out of them (job_streams.cc) ---
 Answer read_logs(const Call& call, const model::Job& job);
-Answer open_stream(const Call& call, const model::Job& job);
 Answer open_channel(const Call& call, const model::Job& job);
 Answer join_channel(const Call& call, const model::Job& job);
 

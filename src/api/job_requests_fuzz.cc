@@ -35,7 +35,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   expect_reason(api::parse_watch_query(text));
   expect_reason(api::parse_usage_query(text));
-  expect_reason(api::parse_stream_request(text));
   expect_reason(api::parse_channel_request(text));
   expect_reason(api::parse_join_query(std::string(text)));
   expect_reason(api::parse_what_if_request(text));

@@ -150,11 +150,11 @@ Answer read_logs(const Call& call, const model::Job& job) {
 
 namespace {
 
-net::HttpResponse upgrade_required(std::string_view protocol) {
+net::HttpResponse upgrade_required() {
   net::HttpResponse response = problem(problem_document(
       426, "upgrade required",
-      fmt::format("this is a connection of its own: send \"Upgrade: {}\"", protocol)));
-  response.headers["upgrade"] = std::string(protocol);
+      fmt::format("this is a connection of its own: send \"Upgrade: {}\"", kChannelProtocol)));
+  response.headers["upgrade"] = std::string(kChannelProtocol);
   return response;
 }
 
@@ -176,31 +176,20 @@ Result<agent::Agent*> find_member(const Call& call, const model::Job& job,
   return agent;
 }
 
-net::HttpResponse upgraded(agent::Agent* agent, agent::StreamOrder order,
-                           std::string_view protocol) {
+net::HttpResponse upgraded(agent::Agent* agent, agent::StreamOrder order) {
   net::HttpResponse response;
-  response.upgrade = [agent, order = std::move(order), protocol](UniqueFd& socket) {
+  response.upgrade = [agent, order = std::move(order)](UniqueFd& socket) {
     auto opened = agent->open_stream(order);
     if (!opened) return problem(opened.error());
     socket = *std::move(opened);
     net::HttpResponse switching{101, "", ""};
-    switching.headers["upgrade"] = std::string(protocol);
+    switching.headers["upgrade"] = std::string(kChannelProtocol);
     return switching;
   };
   return response;
 }
 
 }  // namespace
-
-Answer open_stream(const Call& call, const model::Job& job) {
-  DIVVY_RETURN_IF_ERROR(check_has_members(job));
-  DIVVY_TRY(order, parse_stream_request(call.request.body));
-  if (to_lower(call.request.header("upgrade")) != kStreamProtocol) {
-    return upgrade_required(kStreamProtocol);
-  }
-  DIVVY_TRY(agent, find_member(call, job, order));
-  return upgraded(agent, std::move(order), kStreamProtocol);
-}
 
 Answer open_channel(const Call& call, const model::Job& job) {
   DIVVY_RETURN_IF_ERROR(check_has_members(job));
@@ -219,10 +208,10 @@ Answer join_channel(const Call& call, const model::Job& job) {
   DIVVY_RETURN_IF_ERROR(check_has_members(job));
   DIVVY_TRY(order, parse_join_query(call.request.query));
   if (to_lower(call.request.header("upgrade")) != kChannelProtocol) {
-    return upgrade_required(kChannelProtocol);
+    return upgrade_required();
   }
   DIVVY_TRY(agent, find_member(call, job, order));
-  return upgraded(agent, std::move(order), kChannelProtocol);
+  return upgraded(agent, std::move(order));
 }
 
 }  // namespace divvy::api

@@ -125,12 +125,6 @@ constexpr FieldRow kAttemptList[] = {
 constexpr FieldRow kPlace[] = {
     {"rank", "integer", ""}, {"name", "text", ""}, {"node", "text", ""},
     {"phase", "<living,ended,lost>?", ""}, {"pid", "integer", ""}, {"without", "text", "Limits that it runs without"}};
-constexpr FieldRow kStreamRequest[] = {
-    {"kind", "<exec,attach,copy-in,copy-out,port>", ""}, {"rank", "count?-", "Of the member; 0"},
-    {"command", "[text]?-", "Of exec"}, {"environment", "[text]?-", "Of exec: NAME=VALUE"},
-    {"path", "text?-", "Working folder of exec; of copies"}, {"terminal", "boolean?-", "Of exec"},
-    {"rows", "integer(1..65535)?-", ""}, {"columns", "integer(1..65535)?-", ""},
-    {"port", "integer(1..65535)?-", ""}};
 constexpr FieldRow kChannelRequest[] = {
     {"channel", "text", "Its name: 64 digits of 0-9 and a-f, which nobody else can guess"},
     {"kind", "<exec,attach,copy-in,copy-out,port>", ""}, {"rank", "count?-", "Of the member; 0"},
@@ -286,7 +280,7 @@ constexpr SchemaRow kSchemas[] = {
     {"Step", "", kStep}, {"Slice", "", kSlice}, {"End", "", kEnd}, {"Accounting", "", kAccounting}, {"Member", "", kMember},
     {"Wait", "Why it waits", kWait}, {"Job", "", kJob}, {"JobList", "", kJobList},
     {"Explanation", "", kExplanation}, {"Attempt", "", kAttempt}, {"AttemptList", "", kAttemptList},
-    {"Place", "", kPlace}, {"MemberList", "", kMemberList}, {"StreamRequest", "", kStreamRequest, true},
+    {"Place", "", kPlace}, {"MemberList", "", kMemberList},
     {"ChannelRequest", "", kChannelRequest, true}, {"Channel", "", kChannel},
     {"PruneRequest", "", kPruneRequest, true},
     {"PruneResult", "", kPruneResult}, {"PersonRequest", "", kPersonRequest, true}, {"Person", "", kPerson},

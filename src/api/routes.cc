@@ -46,10 +46,6 @@ constexpr Route kRoutes[] = {
      "Its output",
      {.query = "tail:position since:time rank:position attempt:position follow:boolean "
                "timestamps:boolean", .answer = "text/plain", .refusals = "404"}},
-    {"POST", "/v1/jobs/{id}/stream", kLookInsideJob, open_stream, "openStream",
-     "Into a member that runs: with Upgrade: divvy-stream the connection becomes one of frames",
-     {.request = "StreamRequest", .status = 101, .answer = "application/octet-stream",
-      .refusals = "404 409 426 501"}},
     {"POST", "/v1/jobs/{id}/channels", kLookInsideJob, open_channel, "openChannel",
      "Into a member that runs, over any number of connections, one after the other; a name that is "
      "there already is not opened twice",

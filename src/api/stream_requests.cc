@@ -67,7 +67,9 @@ Status check_name(std::string_view name) {
   return err(ErrorCode::kInvalidArgument, "channel: this has to be 64 digits of 0-9 and a-f");
 }
 
-Result<agent::StreamOrder> parse(std::string_view body, bool channel) {
+}  // namespace
+
+Result<agent::StreamOrder> parse_channel_request(std::string_view body) {
   DIVVY_TRY(document, model::parse_json(body));
   model::JsonFields fields(document);
   agent::StreamOrder order;
@@ -90,21 +92,11 @@ Result<agent::StreamOrder> parse(std::string_view body, bool channel) {
   read_size(fields, "rows", order.rows);
   read_size(fields, "columns", order.columns);
   read_size(fields, "port", order.port);
-  if (channel) fields.read("channel", order.channel);
+  fields.read("channel", order.channel);
   DIVVY_RETURN_IF_ERROR(fields.finish());
   DIVVY_RETURN_IF_ERROR(check(order));
-  if (channel) DIVVY_RETURN_IF_ERROR(check_name(order.channel));
+  DIVVY_RETURN_IF_ERROR(check_name(order.channel));
   return order;
-}
-
-}  // namespace
-
-Result<agent::StreamOrder> parse_stream_request(std::string_view body) {
-  return parse(body, false);
-}
-
-Result<agent::StreamOrder> parse_channel_request(std::string_view body) {
-  return parse(body, true);
 }
 
 Result<agent::StreamOrder> parse_join_query(const std::string& text) {

@@ -1,5 +1,5 @@
-// The bodies of POST /v1/jobs/{id}/stream and /channels, and the query that joins a channel. Pure,
-// callable from any thread.
+// The body that opens a channel into a member, and the query that joins it. Pure, callable from any
+// thread.
 #pragma once
 
 #include <string_view>
@@ -9,15 +9,11 @@
 
 namespace divvy::api {
 
-// What the connection speaks after the upgrade: frames of sys/frames.h.
-inline constexpr std::string_view kStreamProtocol = "divvy-stream";
 // Inside a WebSocket: one end of a channel (sys/channel.h).
 inline constexpr std::string_view kChannelProtocol = "websocket";
 
-// The member is one of its rank; job and attempt are the caller's to fill in.
-[[nodiscard]] Result<agent::StreamOrder> parse_stream_request(std::string_view body);
-
-// The same with the name of a channel, which whoever opens it has made up: 64 hexadecimal digits.
+// The member is one of its rank; job and attempt are the caller's to fill in. Whoever opens it has
+// made up its name: 64 hexadecimal digits.
 [[nodiscard]] Result<agent::StreamOrder> parse_channel_request(std::string_view body);
 // "channel=NAME&rank=0" of GET /v1/jobs/{id}/channels.
 [[nodiscard]] Result<agent::StreamOrder> parse_join_query(const std::string& query);

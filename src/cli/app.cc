@@ -48,6 +48,7 @@ struct CommandLine {
     add_job_actions(tree);
     add_member_commands(tree);
     add_session_commands(tree);
+    add_ssh_commands(tree);
     add_tenant_commands(tree);
     add_machine_commands(tree);
     add_queue_commands(tree);

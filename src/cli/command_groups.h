@@ -13,7 +13,8 @@ void add_job_views(CommandTree& tree);         // list, get, describe, explain
 void add_job_actions(CommandTree& tree);       // suspend, resume, requeue, update, delete, prune
 void add_wait_command(CommandTree& tree);
 void add_logs_command(CommandTree& tree);
-void add_member_commands(CommandTree& tree);   // exec, attach, cp
+void add_member_commands(CommandTree& tree);   // exec, attach, cp, port-forward
+void add_ssh_commands(CommandTree& tree);      // ssh, ssh-config, ssh-proxy
 void add_tenant_commands(CommandTree& tree);   // run, set, ps, top, slice
 void add_machine_commands(CommandTree& tree);  // gpus, gpu, nodes, doctor, events, ledger, cdi
 void add_nodes_command(CommandTree& tree);     // called by it

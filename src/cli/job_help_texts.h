@@ -138,8 +138,9 @@ constexpr const char* kPruneFooter = R"(Examples:
 
 constexpr const char* kExecFooter =
     R"(For the owner of the job and admins, from anywhere. The command runs in the same place,
-with the same environment, limits and slice; it ends with the job, and is hung up when
-the connection is lost.
+with the same environment, limits and slice, and ends with the job at the latest. It goes
+on over a restart of divvyd and a loss of the network of up to ten minutes; after that it
+is hung up.
 
 Examples:
   divvy exec 17 -- nvidia-smi
@@ -159,6 +160,39 @@ Examples:
   divvy port-forward train :8000 --rank 3
 
 What goes wrong with a connection is said, and the others go on. Exit status: 0 after Ctrl-C.)";
+
+constexpr const char* kSshFooter =
+    R"(For the owner of the job and admins, from anywhere. The job needs sshd (openssh-server),
+but no port, no service and no key. The session has the environment of the job, with its
+slice, and goes on over a restart of divvyd and a loss of the network of up to ten
+minutes. What follows -- is read by the shell there, as ssh does it.
+
+Examples:
+  divvy ssh 17
+  divvy ssh train -- 'cd data && ls'
+  divvy ssh -t train --rank 3 -- htop
+
+Exit status: that of the command; 255 when ssh itself went wrong.)";
+
+constexpr const char* kSshConfigFooter =
+    R"(With it ssh, scp, rsync, git, VS Code and PyCharm find every job as divvy-NAME or
+divvy-NUMBER. Blocks for the jobs that are named also say who logs in there, and stand in
+lists of hosts. --write puts them into a file of their own, which ~/.ssh/config includes.
+
+Examples:
+  divvy ssh-config --write
+  divvy ssh-config --write notebook train
+  divvy ssh-config >> ~/.ssh/config
+  scp model.pt divvy-17:/data/
+
+How to connect an editor: docs/remote-work.md.)";
+
+constexpr const char* kSshProxyFooter =
+    R"(What ssh uses as its ProxyCommand: starts an sshd in the job for one connection, and
+passes on what the two say to each other.
+
+Examples:
+  ssh -o ProxyCommand='divvy ssh-proxy %n' divvy-17)";
 
 constexpr const char* kAttachFooter =
     R"(Shows what the job writes from now on, and passes on what is typed where the job reads

@@ -29,6 +29,7 @@ using Time = std::chrono::steady_clock::time_point;
 constexpr milliseconds kShortestPause{10};
 constexpr milliseconds kLongestPause{1'000};
 constexpr milliseconds kAnswer{10'000};
+constexpr milliseconds kPauseBeforeOpening{200};
 constexpr std::chrono::minutes kUsuallyKept{10};
 constexpr std::chrono::seconds kLongestKept{std::chrono::hours(24)};
 // For the other end to hear that it is over; it finds out by itself, too, but late.
@@ -36,6 +37,11 @@ constexpr milliseconds kFarewell{1'000};
 
 bool is_temporary(int status) {
   return status == 429 || status == 502 || status == 503 || status == 504;
+}
+
+void ring(const UniqueFd& bell) {
+  const std::uint64_t one = 1;
+  (void)!::write(bell.get(), &one, sizeof one);
 }
 
 class Carrier {
@@ -72,6 +78,7 @@ class Carrier {
   Result<bool> join() {
     tunnel_.reset();
     const Time lost = std::chrono::steady_clock::now();
+    bool told = false;
     for (milliseconds pause = kShortestPause;; pause = std::min(2 * pause, kLongestPause)) {
       auto made = carrying_.daemon.upgrade(
           {.method = "GET",
@@ -82,6 +89,7 @@ class Carrier {
       if (made && made->tunnel != nullptr) {
         tunnel_ = std::move(made->tunnel);
         pump_.carry(UniqueFd(::fcntl(tunnel_->fd(), F_DUPFD_CLOEXEC, 0)));
+        if (told) carrying_.on_loss(false);
         return true;
       }
       const bool later = may_work_later(made ? Result<Reply>(made->reply) : err(made.error()));
@@ -95,6 +103,11 @@ class Carrier {
                    "the connection to the job is lost: there was no way to it for {} seconds ({})",
                    std::chrono::duration_cast<std::chrono::seconds>(carrying_.patience).count(),
                    why);
+      }
+      if (!told && carrying_.on_loss &&
+          std::chrono::steady_clock::now() - lost >= carrying_.quiet) {
+        told = true;
+        carrying_.on_loss(true);
       }
       pollfd stop{carrying_.stop, POLLIN, 0};
       if (::poll(&stop, 1, static_cast<int>(pause.count())) == 1) return false;
@@ -140,6 +153,25 @@ Result<Reply> open_channel(const Daemon& daemon, const MemberPlace& place, const
                     boost::json::serialize(request));
 }
 
+Result<std::optional<Reply>> open_channel_patiently(const Daemon& daemon, const MemberPlace& place,
+                                                    const std::string& name,
+                                                    const boost::json::object& request,
+                                                    milliseconds patience, int stop) {
+  const Time until = std::chrono::steady_clock::now() + patience;
+  for (;;) {
+    auto opened = open_channel(daemon, place, name, request);
+    pollfd wait{stop, POLLIN, 0};
+    const bool in_time = std::chrono::steady_clock::now() < until;
+    if (!may_work_later(opened) || !in_time) {
+      if (!opened) return err(std::move(opened).error());
+      return std::optional(*std::move(opened));
+    }
+    if (::poll(&wait, 1, static_cast<int>(kPauseBeforeOpening.count())) != 0) {
+      return std::optional<Reply>();
+    }
+  }
+}
+
 std::chrono::milliseconds time_kept(const Reply& opened) {
   boost::system::error_code code;
   const boost::json::value answer = boost::json::parse(opened.body, code);
@@ -160,11 +192,14 @@ Status carry_channel(const Carrying& carrying, UniqueFd local) {
 }
 
 Result<std::unique_ptr<MemberChannel>> MemberChannel::begin(Daemon daemon, const MemberPlace& place,
-                                                            std::string name) {
+                                                            std::string name,
+                                                            milliseconds patience) {
   auto channel = std::unique_ptr<MemberChannel>(new MemberChannel(std::move(daemon)));
   int ends[2];
   channel->stop_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!channel->stop_ || ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+  channel->news_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!channel->stop_ || !channel->news_ ||
+      ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return err(ErrorCode::kResourceExhausted, "no socket: {}", std::strerror(errno));
   }
   channel->ours_ = UniqueFd(ends[0]);
@@ -176,11 +211,18 @@ Result<std::unique_ptr<MemberChannel>> MemberChannel::begin(Daemon daemon, const
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     channel->thread_ = std::thread(
-        [self = channel.get(), place, name = std::move(name), local = std::move(theirs)]() mutable {
+        [self = channel.get(), place, patience, name = std::move(name),
+         local = std::move(theirs)]() mutable {
           self->result_ = carry_channel({.daemon = self->daemon_,
                                          .place = place,
                                          .name = std::move(name),
-                                         .stop = self->stop_.get()},
+                                         .stop = self->stop_.get(),
+                                         .patience = patience,
+                                         .on_loss =
+                                             [self](bool lost) {
+                                               self->lost_ = lost;
+                                               ring(self->news_);
+                                             }},
                                         std::move(local));
         });
   } catch (const std::system_error& error) {
@@ -195,8 +237,7 @@ MemberChannel::~MemberChannel() { (void)result(); }
 
 Status MemberChannel::result() {
   if (!thread_.joinable()) return result_;
-  const std::uint64_t one = 1;
-  (void)!::write(stop_.get(), &one, sizeof one);
+  ring(stop_);
   thread_.join();
   return result_;
 }

@@ -3,8 +3,10 @@
 // restarts of the daemon and of the network.
 #pragma once
 
+#include <atomic>
 #include <boost/json/fwd.hpp>
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <thread>
@@ -23,6 +25,12 @@ namespace divvy::cli {
 // success is the refusal. May be called again when nobody knows whether it worked.
 [[nodiscard]] Result<Reply> open_channel(const Daemon& daemon, const MemberPlace& place,
                                          const std::string& name, boost::json::object request);
+// The same for as long as the daemon is away or too busy, but not longer than `patience`. It may
+// have been opened by a daemon that died before it said so; the next one opens nothing twice.
+// Nothing: `stop` became readable.
+[[nodiscard]] Result<std::optional<Reply>> open_channel_patiently(
+    const Daemon& daemon, const MemberPlace& place, const std::string& name,
+    const boost::json::object& request, std::chrono::milliseconds patience, int stop = -1);
 // How long the other end keeps a channel that nobody carries, as the answer to that says.
 [[nodiscard]] std::chrono::milliseconds time_kept(const Reply& opened);
 // Whether the daemon was away or too busy, so that the same may work later.
@@ -36,6 +44,10 @@ struct Carrying {
   int stop = -1;
   // Without any connection for so long it is given up, as the other end does.
   std::chrono::milliseconds patience = std::chrono::minutes(10);
+  // Told, on the carrying thread, that there has been no connection for longer than `quiet`; and
+  // then that there is one again.
+  std::function<void(bool lost)> on_loss = {};
+  std::chrono::milliseconds quiet = std::chrono::seconds(2);
 };
 // Joins the local socket with a channel that was opened, until both have ended. An error: what was
 // said did not all arrive, and why; the local socket was closed as a broken one is. On any thread.
@@ -44,15 +56,19 @@ struct Carrying {
 // The same on a thread of its own, with a socket for whoever made it.
 class MemberChannel {
  public:
-  [[nodiscard]] static Result<std::unique_ptr<MemberChannel>> begin(Daemon daemon,
-                                                                    const MemberPlace& place,
-                                                                    std::string name);
+  [[nodiscard]] static Result<std::unique_ptr<MemberChannel>> begin(
+      Daemon daemon, const MemberPlace& place, std::string name,
+      std::chrono::milliseconds patience = std::chrono::minutes(10));
   // Hangs up.
   ~MemberChannel();
   MemberChannel(const MemberChannel&) = delete;
   MemberChannel& operator=(const MemberChannel&) = delete;
 
   [[nodiscard]] int fd() const { return ours_.get(); }
+  // Readable when is_lost() may be another than before; then it is to be read.
+  [[nodiscard]] int news() const { return news_.get(); }
+  // There has been no connection for a while, and it goes on trying.
+  [[nodiscard]] bool is_lost() const { return lost_; }
   // After the end was read there: whether that was all.
   [[nodiscard]] Status result();
 
@@ -62,6 +78,8 @@ class MemberChannel {
   const Daemon daemon_;
   UniqueFd ours_;
   UniqueFd stop_;
+  UniqueFd news_;
+  std::atomic<bool> lost_{false};
   Status result_;
   std::thread thread_;
 };

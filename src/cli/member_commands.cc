@@ -14,7 +14,6 @@
 #include "cli/session.h"
 
 namespace divvy::cli {
-namespace {
 
 tl::expected<MemberPlace, int> find_member(const Session& session, const std::string& job,
                                            std::uint32_t rank) {
@@ -34,6 +33,8 @@ tl::expected<MemberPlace, int> find_member(const Session& session, const std::st
                                 rank, *id));
   return tl::unexpected(kExitNotFound);
 }
+
+namespace {
 
 struct ExecArguments {
   std::string job;

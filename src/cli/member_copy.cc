@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "base/unique_fd.h"
+#include "cli/detach.h"
 #include "cli/exit_codes.h"
 #include "cli/member_visit.h"
+#include "cli/raw_terminal.h"
 #include "cli/session.h"
 #include "sys/exec_pointers.h"
 #include "sys/pipe.h"
@@ -49,13 +51,21 @@ bool succeeded(pid_t pid) {
 }
 
 // Moves bytes between the pipe of our tar and the other one until that has ended; what it had to
-// say goes to standard error.
-Status pass_on(MemberStream& stream, MemberStream::Ends ends, std::string_view advice = "") {
+// say goes to standard error. kCancelled: somebody pressed Ctrl-C.
+Status pass_on(const Session& session, MemberStream& stream, MemberStream::Ends ends,
+               std::string_view advice = "") {
+  // So that the other tar hears of it at once.
+  auto signals = SignalPipe::create({SIGINT, SIGTERM, SIGHUP});
+  if (!signals) return err(signals.error());
   // Our tar may end before it has read everything, which is an error of ours to tell.
   const auto before = std::signal(SIGPIPE, SIG_IGN);
-  const auto end = stream.run({.ends = ends});
+  const auto end = stream.run({.ends = ends,
+                               .signals = &*signals,
+                               .signals_stop = true,
+                               .on_loss = [&](bool lost) { say_loss(session, lost, false); }});
   (void)std::signal(SIGPIPE, before);
   if (!end) return err(end.error());
+  if (!*end) return err(ErrorCode::kCancelled, "the copy was broken off; a part may be there");
   if ((*end)->exit_code == 0 && (*end)->signal == 0) return {};
   if ((*end)->exit_code == 127) {
     return err(ErrorCode::kUnsupported, "the job has no tar, with which copies are made inside");
@@ -64,6 +74,11 @@ Status pass_on(MemberStream& stream, MemberStream::Ends ends, std::string_view a
              (*end)->signal != 0 ? fmt::format("signal {}", (*end)->signal)
                                  : fmt::format("status {}", (*end)->exit_code),
              advice);
+}
+
+int fail_copy(const Session& session, const Error& error) {
+  const int status = session.fail(error);
+  return error.code == ErrorCode::kCancelled ? kExitDetached : status;
 }
 
 // "a/b/" and "a/b" are the same thing to copy.
@@ -110,10 +125,10 @@ int copy_from_member(const Session& session, const MemberPlace& place, const std
   const auto tar = start_tar(std::move(words), pipe->reader.get(), STDIN_FILENO);
   if (!tar) return session.fail(tar.error());
   pipe->reader.reset();
-  const Status sent = pass_on(*stream, {.output = pipe->writer.get(), .error = STDERR_FILENO});
+  const Status sent = pass_on(session, *stream, {.output = pipe->writer.get(), .error = STDERR_FILENO});
   pipe->writer.reset();
   const bool taken = succeeded(*tar);
-  if (!sent) return session.fail(sent.error());
+  if (!sent) return fail_copy(session, sent.error());
   return taken ? kExitOk : kExitError;
 }
 
@@ -135,11 +150,11 @@ int copy_to_member(const Session& session, const MemberPlace& place, const std::
   if (!tar) return session.fail(tar.error());
   pipe->writer.reset();
   const Status taken = pass_on(
-      *stream, {.input = pipe->reader.get(), .output = STDOUT_FILENO, .error = STDERR_FILENO},
+      session, *stream, {.input = pipe->reader.get(), .output = STDOUT_FILENO, .error = STDERR_FILENO},
       fmt::format("; {} has to be a folder that is there", to));
   pipe->reader.reset();
   const bool sent = succeeded(*tar);
-  if (!taken) return session.fail(taken.error());
+  if (!taken) return fail_copy(session, taken.error());
   return sent ? kExitOk : kExitError;
 }
 

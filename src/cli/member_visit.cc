@@ -5,6 +5,7 @@
 
 #include <boost/json.hpp>
 #include <csignal>
+#include <ostream>
 
 #include "cli/detach.h"
 #include "cli/exit_codes.h"
@@ -30,6 +31,15 @@ int fail_to_start(const Session& session, const Error& error) {
 
 }  // namespace
 
+void say_loss(const Session& session, bool lost, bool raw) {
+  const char* const text = lost ? "the connection to the job is lost; it goes on as soon as there "
+                                  "is a way (Ctrl-C gives up)"
+                                : "connected again";
+  // A terminal that is handed through begins no line by itself.
+  if (!raw) return session.say(text);
+  session.err << "\r\ndivvy: " << text << "\r\n" << std::flush;
+}
+
 int exec_in_member(const Session& session, const MemberPlace& place, const ExecWish& wish) {
   // Before the connection, so that one that comes meanwhile is not lost.
   auto signals = SignalPipe::create({SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGWINCH});
@@ -44,7 +54,7 @@ int exec_in_member(const Session& session, const MemberPlace& place, const ExecW
     if (size.rows > 0) request["rows"] = size.rows;
     if (size.columns > 0) request["columns"] = size.columns;
   }
-  auto stream = MemberStream::open(session, place, std::move(request));
+  auto stream = MemberStream::open(session, place, request, signals->fd());
   if (!stream) return stream.error();
   std::optional<RawTerminal> raw;
   const auto end = stream->run({.ends = kOwn,
@@ -59,9 +69,16 @@ int exec_in_member(const Session& session, const MemberPlace& place, const ExecW
                                   if (number != SIGWINCH) return sys::SignalFrame{number};
                                   if (!wish.terminal) return std::nullopt;
                                   return terminal_size();
+                                },
+                                .on_loss = [&](bool lost) {
+                                  say_loss(session, lost, raw.has_value());
                                 }});
   raw.reset();
   if (!end) {
+    if (end.error().code == ErrorCode::kCancelled) {
+      session.say(end.error().message);
+      return kExitDetached;
+    }
     return stream->was_refused() ? fail_to_start(session, end.error()) : session.fail(end.error());
   }
   return status_of(**end);
@@ -70,7 +87,7 @@ int exec_in_member(const Session& session, const MemberPlace& place, const ExecW
 int attach_to_member(const Session& session, const MemberPlace& place, bool input) {
   auto signals = SignalPipe::create({SIGINT, SIGTERM, SIGHUP});
   if (!signals) return session.fail(signals.error());
-  auto stream = MemberStream::open(session, place, {{"kind", "attach"}});
+  auto stream = MemberStream::open(session, place, {{"kind", "attach"}}, signals->fd());
   if (!stream) return stream.error();
   const auto end = stream->run(
       {.ends = kOwn,
@@ -83,7 +100,8 @@ int attach_to_member(const Session& session, const MemberPlace& place, bool inpu
          return {};
        },
        .signals = &*signals,
-       .signals_stop = true});
+       .signals_stop = true,
+       .on_loss = [&](bool lost) { say_loss(session, lost, false); }});
   if (!end) return session.fail(end.error());
   if (!*end) {
     session.say(fmt::format("detached; job {} goes on: divvy attach {}", place.job, place.job));

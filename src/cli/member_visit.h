@@ -21,6 +21,8 @@ struct ExecWish {
                                  const ExecWish& wish);
 // Ctrl-C ends the looking, never the job. `input`: what is typed goes to the job.
 [[nodiscard]] int attach_to_member(const Session& session, const MemberPlace& place, bool input);
+// What is said when the connection has been away for a while, and when it is back.
+void say_loss(const Session& session, bool lost, bool raw);
 // Between a path here and one in the member; a folder with all that is in it.
 [[nodiscard]] int copy_from_member(const Session& session, const MemberPlace& place,
                                    const std::string& from, const std::string& to);

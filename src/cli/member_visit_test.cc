@@ -1,8 +1,7 @@
-// exec, attach and cp against a daemon whose other end of the stream is played by the test.
+// exec, attach and cp against a daemon whose relay is played by the test.
 #include "cli/member_visit.h"
 
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -12,6 +11,8 @@
 
 #include "cli/exit_codes.h"
 #include "cli/fake_daemon.h"
+#include "cli/played_relay.h"
+#include "sys/frames.h"
 
 namespace divvy::cli {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 // The member's side of a stream.
 class Played {
  public:
-  explicit Played(int fd) : fd_(fd) {}
+  explicit Played(UniqueFd fd) : fd_(std::move(fd)) {}
   void say(const sys::Frame& frame) const {
     EXPECT_TRUE(sys::send_frames(fd_.get(), sys::to_bytes(frame)));
   }
@@ -57,24 +58,27 @@ class MemberVisits : public ::testing::Test {
     for (std::thread& thread : threads_) thread.join();
     threads_.clear();
   }
-  void play(std::function<void(Played&)> part) {
-    daemon_.on("POST /v1/jobs/17/stream", [this, part](const net::HttpRequest& request) {
-      EXPECT_EQ(request.header("upgrade"), "divvy-stream");
-      net::HttpResponse answer;
-      answer.upgrade = [this, part](UniqueFd& socket) {
-        int ends[2];
-        EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-        socket = UniqueFd(ends[0]);
-        threads_.emplace_back([part, fd = ends[1]] {
-          Played played(fd);
-          part(played);
-        });
-        net::HttpResponse switching{101, "", ""};
-        switching.headers["upgrade"] = "divvy-stream";
-        return switching;
-      };
-      return answer;
+  // `cut_after`: as PlayedRelay has it.
+  void play(std::function<void(Played&)> part, int cut_after = 0) {
+    daemon_.on("POST /v1/jobs/17/channels", [this, part, cut_after](const net::HttpRequest&) {
+      relay_ = std::make_unique<PlayedRelay>(cut_after);
+      threads_.emplace_back([part, fd = relay_->take_member()]() mutable {
+        Played played(std::move(fd));
+        part(played);
+      });
+      return net::HttpResponse{.status = 201, .body = R"({"keep_seconds":600})"};
     });
+    daemon_.on("GET /v1/jobs/17/channels",
+               [this](const net::HttpRequest&) { return relay_->join(); });
+  }
+  // What was wished for, without the name of the channel.
+  [[nodiscard]] std::string asked_for() const {
+    for (std::string line : daemon_.asked()) {
+      const std::size_t name = line.find(R"(,"channel":")");
+      if (!line.starts_with("POST ") || name == std::string::npos) continue;
+      return line.erase(name, std::string_view(R"(,"channel":"")").size() + 64);
+    }
+    return "";
   }
   CliOutcome divvy(std::vector<std::string> arguments) {
     CliOutcome outcome = run_divvy(arguments, daemon_.socket());
@@ -89,6 +93,7 @@ class MemberVisits : public ::testing::Test {
   }
 
   std::vector<std::thread> threads_;
+  std::unique_ptr<PlayedRelay> relay_;
   FakeDaemon daemon_;
 };
 
@@ -103,8 +108,8 @@ TEST_F(MemberVisits, ExecShowsWhatTheCommandWritesAndHasItsExitStatus) {
       divvy({"exec", "17", "-e", "WORD=x", "--cwd", "/tmp", "--", "sh", "-c", "y"});
   EXPECT_EQ(::testing::internal::GetCapturedStdout(), "hello\n");
   EXPECT_EQ(outcome.status, 7) << outcome.err;
-  EXPECT_EQ(daemon_.last_asked(),
-            R"(POST /v1/jobs/17/stream {"kind":"exec","command":["sh","-c","y"],)"
+  EXPECT_EQ(asked_for(),
+            R"(POST /v1/jobs/17/channels {"kind":"exec","command":["sh","-c","y"],)"
             R"("environment":["WORD=x"],"path":"/tmp","terminal":false,"rank":0})");
 }
 
@@ -124,8 +129,35 @@ TEST_F(MemberVisits, ExecHasTheStatusOfASignalAndOfWhatCannotBeStarted) {
   EXPECT_NE(lost.err.find("was lost"), std::string::npos) << lost.err;
 }
 
+TEST_F(MemberVisits, WhatIsSaidArrivesOnceOverConnectionsThatAreCut) {
+  std::string lines;
+  for (int i = 0; i < 300'000; ++i) lines += fmt::format("line {}\n", i);
+  play(
+      [&](Played& member) {
+        member.say(sys::StartedFrame{true});
+        member.say(sys::OutputFrame{lines});
+        member.say(sys::EndFrame{9, 0, ""});
+      },
+      3);
+  ::testing::internal::CaptureStdout();
+  const CliOutcome outcome = divvy({"exec", "17", "--", "x"});
+  EXPECT_TRUE(::testing::internal::GetCapturedStdout() == lines);
+  EXPECT_EQ(outcome.status, 9) << outcome.err;
+  EXPECT_GE(relay_->joins(), 3);
+}
+
+TEST_F(MemberVisits, WhoComesBackTooLateIsToldWhy) {
+  play([](Played& member) { member.say(sys::StartedFrame{true}); });
+  daemon_.on("GET /v1/jobs/17/channels", R"({"detail":"nobody came back to this channel"})", 404);
+  const CliOutcome outcome = divvy({"exec", "17", "--", "x"});
+  EXPECT_EQ(outcome.status, kExitError);
+  EXPECT_NE(outcome.err.find("the connection to the job is lost: nobody came back"),
+            std::string::npos)
+      << outcome.err;
+}
+
 TEST_F(MemberVisits, ARefusalOfTheDaemonIsSaid) {
-  daemon_.on("POST /v1/jobs/17/stream", R"({"detail":"job 17 belongs to ada"})", 403);
+  daemon_.on("POST /v1/jobs/17/channels", R"({"detail":"job 17 belongs to ada"})", 403);
   const CliOutcome outcome = divvy({"exec", "17", "--", "x"});
   EXPECT_EQ(outcome.status, kExitDenied);
   EXPECT_NE(outcome.err.find("job 17 belongs to ada"), std::string::npos) << outcome.err;
@@ -150,8 +182,8 @@ TEST_F(MemberVisits, FilesAreCopiedInAndOutAsTarStreams) {
   });
   std::ofstream(path("a.txt")) << "text";
   EXPECT_EQ(divvy({"cp", path("a.txt"), "17:/into"}).status, kExitOk);
-  EXPECT_EQ(daemon_.last_asked(),
-            R"(POST /v1/jobs/17/stream {"kind":"copy-in","path":"/into","rank":0})");
+  EXPECT_EQ(asked_for(),
+            R"(POST /v1/jobs/17/channels {"kind":"copy-in","path":"/into","rank":0})");
   play([&](Played& member) {
     member.say(sys::StartedFrame{true});
     member.say(sys::OutputFrame{tar});

@@ -121,26 +121,19 @@ class Forwarder {
   void serve(std::uint16_t port, UniqueFd local) {
     Carrying carrying{
         .daemon = daemon_, .place = place_, .name = new_channel_name(), .stop = stop_.get()};
-    const auto until = std::chrono::steady_clock::now() + carrying.patience;
     // Whoever comes while the daemon is replaced waits for the next one.
-    for (;;) {
-      const auto opened =
-          open_channel(daemon_, place_, carrying.name, {{"kind", "port"}, {"port", port}});
-      if (opened && opened->ok()) {
-        carrying.patience = time_kept(*opened);
-        break;
-      }
-      pollfd stop{stop_.get(), POLLIN, 0};
-      const bool in_time = std::chrono::steady_clock::now() < until;
-      if (may_work_later(opened) && in_time && ::poll(&stop, 1, kPauseMs) == 0) continue;
-      if (stop.revents == 0) say(opened ? problem_text(*opened) : opened.error().message);
+    const auto opened =
+        open_channel_patiently(daemon_, place_, carrying.name, {{"kind", "port"}, {"port", port}},
+                               carrying.patience, stop_.get());
+    if (!opened || !*opened || !(*opened)->ok()) {
+      if (!opened) say(opened.error().message);
+      if (opened && *opened) say(problem_text(**opened));
       return refuse(std::move(local));
     }
+    carrying.patience = time_kept(**opened);
     const Status carried = carry_channel(carrying, std::move(local));
     if (!carried) say(carried.error().message);
   }
-
-  static constexpr int kPauseMs = 200;
 
   const Session& session_;
   const Daemon daemon_;

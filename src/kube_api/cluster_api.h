@@ -67,7 +67,7 @@ class ClusterApi {
 
   // cluster_streams.cc: output, and what happens
   [[nodiscard]] Answer read_logs(const Asked& asked, const ClusterJob& job);
-  [[nodiscard]] Answer open_stream(const Asked& asked, const ClusterJob& job);
+  [[nodiscard]] Answer open_channel(const Asked& asked, const ClusterJob& job);
   [[nodiscard]] Answer watch_jobs(const Asked& asked);
   [[nodiscard]] Answer list_events(const Asked& asked);
 

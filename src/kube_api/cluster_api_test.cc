@@ -405,9 +405,11 @@ TEST_F(ClusterApiTest, WhoMayNotReadOutputIsTold) {
 
 TEST_F(ClusterApiTest, WhatDoesNotGoIntoPodsYetSaysWhatDoes) {
   put_pod("train", "Running");
-  const auto inside = ask("POST", "/v1/jobs/" + id("train") + "/stream");
-  EXPECT_EQ(inside.status, 501);
-  EXPECT_THAT(detail(inside), HasSubstr("kubectl -n team-a exec -it train -c main -- COMMAND"));
+  for (const char* const method : {"POST", "GET"}) {
+    const auto inside = ask(method, "/v1/jobs/" + id("train") + "/channels");
+    EXPECT_EQ(inside.status, 501);
+    EXPECT_THAT(detail(inside), HasSubstr("kubectl -n team-a exec -it train -c main -- COMMAND"));
+  }
 }
 
 TEST_F(ClusterApiTest, WatchTellsWhatBecomesOfJobs) {

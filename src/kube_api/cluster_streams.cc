@@ -233,11 +233,11 @@ ClusterApi::Answer ClusterApi::read_logs(const Asked& asked, const ClusterJob& j
 }
 
 // Not yet: it is another protocol, and kubectl speaks it.
-ClusterApi::Answer ClusterApi::open_stream(const Asked& /*asked*/, const ClusterJob& job) {
+ClusterApi::Answer ClusterApi::open_channel(const Asked& /*asked*/, const ClusterJob& job) {
   const auto member = std::ranges::find_if(job.pods, &MemberPod::runs);
   const bool runs = member != job.pods.end();
   return err(ErrorCode::kUnsupported,
-             "exec, attach and cp do not go into pods yet; kubectl does: kubectl -n {} exec -it {} "
+             "exec, attach, cp, port-forward and ssh do not go into pods yet; kubectl does: kubectl -n {} exec -it {} "
              "-c {} -- COMMAND",
              job.space(), runs ? member->pod : "POD", runs ? member->container : "CONTAINER");
 }
