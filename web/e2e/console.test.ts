@@ -362,7 +362,7 @@ describe('anywhere', () => {
     const { page } = user;
     await page.goto(`${daemon.address}/usage`);
     await page.locator('main h1').waitFor();
-    let letGo = () => undefined as void;
+    let letGo: () => void = () => undefined;
     const held = new Promise<void>((resolve) => { letGo = resolve; });
     await page.route(/\/v1\/jobs\?/, async (route) => { await held; await route.continue(); });
     await page.keyboard.press('Control+k');

@@ -5,7 +5,7 @@ import { isEnded, type Job } from '../api/types';
 import { colourOf } from '../colour';
 import { lazy } from '../components/lazy';
 import { Code, Fact, Loading, Owner, Problem, State, Time } from '../components/parts';
-import { JobActions, mayChange } from '../jobs/actions';
+import { JobActions, mayChange, TerminalLink } from '../jobs/actions';
 import { submitCommand } from '../jobs/command';
 import { asWritten } from '../jobs/spec';
 import { LogView } from '../jobs/log_view';
@@ -15,6 +15,7 @@ import { together } from '../jobs/use_series';
 import { WaitView } from '../jobs/wait_view';
 import { Live, useLive } from '../live/live';
 import { me, now, stats } from '../live/store';
+import { hasMembers } from '../terminal/open_terminals';
 import { bytes, duration, gpuHours, gpuShare, percent, share } from '../text/format';
 import { yaml } from '../text/yaml';
 
@@ -133,13 +134,14 @@ function UseView(props: { job: Job }) {
 function Members(props: { job: Job }) {
   const { job } = props;
   const machine = useLive(stats);
+  const inside = mayChange(job) && hasMembers(job);
   const gpus = new Map((machine?.gpus ?? []).map((gpu) => [gpu.uuid, gpu]));
   return (
     <section class="card" aria-label="Members">
       <h2>Members</h2>
       <div class="table" tabIndex={0} role="group" aria-label="Table">
         <table>
-          <thead><tr><th scope="col" class="number">Rank</th><th scope="col">Node</th><th scope="col">GPUs</th><th scope="col">Share</th><th scope="col">Memory</th><th scope="col">Ended</th></tr></thead>
+          <thead><tr><th scope="col" class="number">Rank</th><th scope="col">Node</th><th scope="col">GPUs</th><th scope="col">Share</th><th scope="col">Memory</th><th scope="col">Ended</th>{inside && <th scope="col">Inside</th>}</tr></thead>
           <tbody>
             {job.running.slice(0, 256).map((member) => (
               <tr key={member.rank}>
@@ -149,6 +151,7 @@ function Members(props: { job: Job }) {
                 <td>{share(member.slices.reduce((sum, slice) => sum + slice.shareThousandths, 0))}{member.slices.some((slice) => slice.capped) ? ' at most' : ''}</td>
                 <td>{bytes(Math.max(0, ...member.slices.map((slice) => slice.memoryLimitBytes)))}</td>
                 <td class="wrap">{member.end ? <>{member.end.reason} <small><Time at={member.end.unixMilliseconds} /></small></> : ''}</td>
+                {inside && <td>{!member.end && <TerminalLink job={job} rank={member.rank} />}</td>}
               </tr>
             ))}
           </tbody>
