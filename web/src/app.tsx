@@ -72,7 +72,8 @@ function Pulse() {
 
 /** What is on the screen may be old: it says so, and since when. */
 function StaleNotice() {
-  if (connection.value !== 'stale') return null;
+  // A terminal says so itself, and must not change its size for it.
+  if (connection.value !== 'stale' || path.value.endsWith('/terminal')) return null;
   return (
     <p class="stale-notice" role="alert">
       The daemon does not answer{trouble.value === '' ? '' : ` (${trouble.value})`}. What you see is

@@ -13,6 +13,7 @@ import { ran } from '../jobs/table';
 import { Timeline } from '../jobs/timeline';
 import { together } from '../jobs/use_series';
 import { WaitView } from '../jobs/wait_view';
+import { Resize } from '../fleet/resize';
 import { Live, useLive } from '../live/live';
 import { me, now, stats } from '../live/store';
 import { hasMembers } from '../terminal/open_terminals';
@@ -64,6 +65,7 @@ export function JobPage(props: { id: number }) {
       {job.attempt > 0 && <UseView job={job} />}
       {inside && job.attempt > 0 && <LogView job={job} />}
       {!inside && <p class="card quiet">Its command, output and history are for {job.owner} and admins.</p>}
+      <Holding job={job} />
       {job.running.length > 0 && <Members job={job} />}
       <Timeline job={job} />
       {inside && mayChange(job) && job.spec && (
@@ -127,6 +129,22 @@ function UseView(props: { job: Job }) {
       ) : (
         !isEnded(job) && <p class="quiet">Measured every five seconds; a chart comes with the second value.</p>
       )}
+    </section>
+  );
+}
+
+/** What was started or is held by hand, with edges that its owner may pull. */
+function Holding(props: { job: Job }) {
+  const { job } = props;
+  const machine = useLive(stats);
+  if (job.state !== 'running' || !mayChange(job) || hasMembers(job)) return null;
+  const tenant = machine?.tenants.find((one) => one.name === job.name);
+  if (!machine || !tenant) return null;
+  const used = tenant.slices.every((one) => one.usedShareThousandths === null) ? null : Math.max(...tenant.slices.map((one) => one.usedShareThousandths ?? 0));
+  return (
+    <section class="card" aria-label="What it holds">
+      <h2>What it holds</h2>
+      <Resize tenant={tenant} owner={job.owner} machine={machine} used={used} memoryUsed={Math.max(0, ...tenant.slices.map((one) => one.memoryUsedBytes))} />
     </section>
   );
 }

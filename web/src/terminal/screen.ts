@@ -3,7 +3,9 @@
 import { FitAddon } from '@xterm/addon-fit';
 import { Terminal } from '@xterm/xterm';
 import '@xterm/xterm/css/xterm.css';
-import { quietDocument, quietly } from './quiet_document';
+import { keepToPolicy } from './policy';
+
+keepToPolicy(document);
 
 /** Of the lines above those that are seen. */
 const kept = 10_000;
@@ -36,7 +38,6 @@ export class Screen {
   constructor(name: string, events: ScreenEvents) {
     this.element.className = 'terminal-screen';
     this.terminal = new Terminal({
-      documentOverride: quietDocument(document),
       theme,
       fontFamily: "ui-monospace, 'SF Mono', 'Cascadia Mono', 'DejaVu Sans Mono', monospace",
       fontSize: 13,
@@ -64,7 +65,7 @@ export class Screen {
   /** In a part of the page that has its size. */
   show(place: HTMLElement): void {
     place.append(this.element);
-    if (!this.isOpen) quietly(document, () => this.terminal.open(this.element));
+    if (!this.isOpen) this.terminal.open(this.element);
     this.isOpen = true;
     this.watch.observe(place);
     this.adapt();
