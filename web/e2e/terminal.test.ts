@@ -64,6 +64,7 @@ it('opens from the page of a job, and is as wide as it looks', async () => {
   const said = /^size: (\d+) (\d+) gpu: (.+)$/.exec(await shows(/^size: \d/));
   expect((await rows()).length).toBe(Number(said?.[1]));
   await page.setViewportSize({ width: 900, height: 600 });
+  await until(async () => (await rows()).length < Number(said?.[1]), () => 'the terminal does not fit into the window');
   await page.keyboard.type('stty size | sed s/^/now:/\n');
   const narrow = /^now:(\d+) (\d+)$/.exec(await shows(/^now:\d/));
   expect(Number(narrow?.[2])).toBeLessThan(Number(said?.[2]));

@@ -23,7 +23,7 @@ export function TerminalPage(props: { id: number }) {
     [id],
   );
   const job = useLive(live);
-  useLive(me);
+  const who = useLive(me);
   const [, setRound] = useState(0);
   const state = useRef<HTMLElement>(null);
   const session = findTerminal(id, rank);
@@ -52,7 +52,7 @@ export function TerminalPage(props: { id: number }) {
       </header>
       {!job && live.error.value === '' && <Loading what={`Asking for job ${id} …`} />}
       {!session && <Problem text={live.error.value} />}
-      {!session && job && !may && (
+      {!session && job && who && !may && (
         <Problem text={!mayChange(job) ? `Job ${id} belongs to ${job.owner}; only they and admins may go into it.`
           : job.state !== 'running' ? `Job ${id} does not run (it is ${job.state}), so there is nothing to go into.`
             : `Divvy did not start job ${id} itself, so there is no member to go into.`} />

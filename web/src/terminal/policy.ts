@@ -23,7 +23,8 @@ function sheetElement(real: Document, create: Create): HTMLElement {
 
 export function keepToPolicy(real: Document): void {
   const create: Create = (name) => real.createElementNS(html, name);
-  (real as { createElement: Create }).createElement = (name) => {
+  (real as { createElement: Create }).createElement = (asked) => {
+    const name = asked.toLowerCase();
     if (name === 'style') return sheetElement(real, create);
     const element = create(name);
     // Only those get attributes of style.
