@@ -200,6 +200,8 @@ TEST_F(Tunnels, TheRouteOpensAChannelOnceAndCarriesItOverAWebSocketOnly) {
   EXPECT_EQ(opened.body.at("keep_seconds").to_number<int>(), 600);
   EXPECT_EQ(ask("POST", path, body).status, 201) << "the answer to the first may have been lost";
   EXPECT_EQ(ask("GET", path + "?channel=" + name).status, 426);
+  EXPECT_EQ(ask("GET", path + "?channel=" + std::string(64, 'b')).status, 404)
+      << "a page asks like this whether there is anything to come back to";
   EXPECT_EQ(ask("GET", path + "?channel=short").status, 400);
   EXPECT_EQ(ask("POST", path, R"({"kind":"port","port":80})").status, 400);
   EXPECT_EQ(ask("POST", "/v1/jobs/999/channels", body).status, 404);

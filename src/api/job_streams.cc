@@ -176,13 +176,15 @@ Result<agent::Agent*> find_member(const Call& call, const model::Job& job,
   return agent;
 }
 
-net::HttpResponse upgraded(agent::Agent* agent, agent::StreamOrder order) {
+net::HttpResponse upgraded(agent::Agent* agent, agent::StreamOrder order,
+                           net::HttpHeaders headers) {
   net::HttpResponse response;
-  response.upgrade = [agent, order = std::move(order)](UniqueFd& socket) {
+  response.upgrade = [agent, order = std::move(order),
+                      headers = std::move(headers)](UniqueFd& socket) {
     auto opened = agent->open_stream(order);
     if (!opened) return problem(opened.error());
     socket = *std::move(opened);
-    net::HttpResponse switching{101, "", ""};
+    net::HttpResponse switching{101, "", "", headers};
     switching.headers["upgrade"] = std::string(kChannelProtocol);
     return switching;
   };
@@ -207,11 +209,19 @@ Answer open_channel(const Call& call, const model::Job& job) {
 Answer join_channel(const Call& call, const model::Job& job) {
   DIVVY_RETURN_IF_ERROR(check_has_members(job));
   DIVVY_TRY(order, parse_join_query(call.request.query));
+  DIVVY_TRY(agent, find_member(call, job, order));
   if (to_lower(call.request.header("upgrade")) != kChannelProtocol) {
+    // A page is not told why a WebSocket was refused. It asks like this whether there is anything
+    // to come back to.
+    DIVVY_TRY(joined, agent->open_stream(order));
+    joined.reset();
     return upgrade_required();
   }
-  DIVVY_TRY(agent, find_member(call, job, order));
-  return upgraded(agent, std::move(order));
+  net::HttpHeaders headers;
+  if (offers_channel(call.request.header("sec-websocket-protocol"))) {
+    headers["sec-websocket-protocol"] = kChannelSubprotocol;
+  }
+  return upgraded(agent, std::move(order), std::move(headers));
 }
 
 }  // namespace divvy::api

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "api/query.h"
+#include "base/text.h"
 #include "model/json_fields.h"
 
 namespace divvy::api {
@@ -110,6 +111,11 @@ Result<agent::StreamOrder> parse_join_query(const std::string& text) {
   order.key.rank = static_cast<std::uint32_t>(
       std::min<std::uint64_t>(rank.value_or(0), std::numeric_limits<std::uint32_t>::max()));
   return order;
+}
+
+bool offers_channel(std::string_view protocols) {
+  return std::ranges::any_of(split(protocols, ','),
+                             [](std::string_view one) { return trim(one) == kChannelSubprotocol; });
 }
 
 }  // namespace divvy::api

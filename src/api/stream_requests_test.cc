@@ -63,6 +63,15 @@ TEST(StreamRequests, AChannelHasANameThatNobodyGuesses) {
   EXPECT_FALSE(parse_channel_request(R"({"kind":"join","channel":")" + kName + "\"}"));
 }
 
+TEST(StreamRequests, AChannelIsOneOfTheProtocolsThatABrowserOffers) {
+  EXPECT_TRUE(offers_channel("divvy.channel.v1"));
+  EXPECT_TRUE(offers_channel("divvy-session.00112233 ,\tdivvy.channel.v1"));
+  for (const char* const protocols :
+       {"", "divvy.channel.v10", "divvy-session.divvy.channel.v1", "divvy.channel.v1;x", ","}) {
+    EXPECT_FALSE(offers_channel(protocols)) << protocols;
+  }
+}
+
 TEST(StreamRequests, AChannelIsJoinedByItsName) {
   const auto order = parse_join_query("rank=3&channel=" + kName);
   ASSERT_TRUE(order) << order.error().message;

@@ -27,7 +27,7 @@
 namespace divvy::cli {
 namespace {
 
-constexpr int kUpgradeRequired = 426;
+constexpr int kNotFound = 404;
 
 struct Listening {
   UniqueFd socket;
@@ -165,12 +165,12 @@ int forward_ports(const Session& session, const MemberPlace& place,
                   const ForwardedText& text) {
   auto daemon = session.daemon();
   if (!daemon) return session.fail(daemon.error());
-  // Whoever may not look into the job is told so now, and not by their first connection. No channel
-  // is asked for, so the answer is that one would have to be.
+  // Whoever may not look into the job is told so now, and not by their first connection. The job and
+  // its member are there, so what is not found is the channel, which nobody has opened.
   const auto may = daemon->ask(
       "GET", fmt::format("/v1/jobs/{}/channels?channel={}", place.job, new_channel_name()));
   if (!may) return session.fail(may.error());
-  if (may->status != kUpgradeRequired) return session.fail(*may);
+  if (may->status != kNotFound) return session.fail(*may);
   // Of every thread, so that those of connections leave them to this one.
   auto signals = SignalPipe::create({SIGINT, SIGTERM, SIGHUP});
   if (!signals) return session.fail(signals.error());

@@ -62,7 +62,8 @@ struct HttpResponse {
   // Instead of anything else, for a request with the header "upgrade". Called once, when there is
   // room for one more stream: a status of 101 and a connected socket, whose bytes then go both ways
   // over the connection until both directions have ended; or any other answer. With the header
-  // "upgrade: websocket" in the answer they go inside a WebSocket, until one direction has ended.
+  // "upgrade: websocket" in the answer they go inside a WebSocket, until one direction has ended;
+  // its header "sec-websocket-protocol", if there is one, is then that of the answer on the wire.
   std::function<HttpResponse(UniqueFd& socket)> upgrade{};
 };
 

@@ -216,7 +216,7 @@ class Connection final : public HttpStream {
     }
     const bool refused = answer.status != 101 || !socket;
     if (!refused && web && answer.headers["upgrade"] == kWebSocket) {
-      websocket(request, std::move(socket));
+      websocket(request, answer, std::move(socket));
     } else if (!refused) {
       tunnel(answer, std::move(socket));
     }
@@ -240,10 +240,17 @@ class Connection final : public HttpStream {
     context_.run();
   }
 
-  // The answer to the request is the library's to make.
-  void websocket(const http::request<http::string_body>& request, UniqueFd socket) {
+  // The answer to the request is the library's to make, but for the protocol that was chosen.
+  void websocket(const http::request<http::string_body>& request, const HttpResponse& answer,
+                 UniqueFd socket) {
     WebSocket<Stream> web(stream_);
     set_up(web);
+    web.set_option(beast::websocket::stream_base::decorator(
+        [chosen = answer.headers.find("sec-websocket-protocol"),
+         &answer](beast::websocket::response_type& response) {
+          if (chosen == answer.headers.end()) return;
+          response.set(http::field::sec_websocket_protocol, chosen->second);
+        }));
     if (wait([&](auto done) { web.async_accept(request, done); })) return;
     ErrorNumber code;
     typename WebSocketTunnel<Stream>::Local local(context_);

@@ -73,6 +73,7 @@ class WebSocketServerTest : public HttpServerTest {
         });
         HttpResponse switching{101, "", ""};
         switching.headers["upgrade"] = "websocket";
+        if (path == "/chosen") switching.headers["sec-websocket-protocol"] = "one.v1";
         return switching;
       };
       return answer;
@@ -173,8 +174,9 @@ INSTANTIATE_TEST_SUITE_P(Tls, WebSockets, ::testing::Values(true));
 
 class WebSocketBytes : public WebSocketServerTest {
  protected:
-  static std::string handshake(const std::string& more = {}) {
-    return "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+  static std::string handshake(const std::string& more = {}, const std::string& path = "/") {
+    return "GET " + path +
+           " HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
            "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n" +
            more + "\r\n";
   }
@@ -218,6 +220,17 @@ TEST_F(WebSocketBytes, AMaskedMessageComesThroughAndItsEchoIsNotMasked) {
   write_whole(fd, frame(8, std::string("\x03\xe8", 2)));
   EXPECT_EQ(read_whole(fd, 4), std::string("\x88\x02\x03\xe8", 4));
   EXPECT_EQ(hear_then_close(fd), "");
+}
+
+TEST_F(WebSocketBytes, TheProtocolIsTheOneThatTheHandlerChoseAndNoOther) {
+  serve_websocket([](int) {});
+  const std::string offered = "Sec-WebSocket-Protocol: one.v1, secret.0123456789\r\n";
+  const std::string chosen = hear_then_close(say(handshake(offered, "/chosen")));
+  EXPECT_NE(chosen.find("\r\nSec-WebSocket-Protocol: one.v1\r\n"), std::string::npos) << chosen;
+  EXPECT_EQ(chosen.find("secret"), std::string::npos) << chosen;
+  const std::string none = hear_then_close(say(handshake(offered)));
+  EXPECT_TRUE(none.starts_with("HTTP/1.1 101")) << none;
+  EXPECT_EQ(none.find("Sec-WebSocket-Protocol"), std::string::npos) << none;
 }
 
 TEST_F(WebSocketBytes, BrokenFramesEndTheConnectionAndPassNothingOn) {

@@ -1,8 +1,11 @@
 // Debian's Chromium, headless. Every page counts what must not happen: errors on the console,
 // exceptions, requests to anybody else.
 import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core';
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { expect } from 'vitest';
+
+const axeSource = readFileSync(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
 
 export async function openBrowser(): Promise<Browser> {
   return chromium.launch({
@@ -47,4 +50,18 @@ export async function shoot(page: Page, name: string): Promise<void> {
   if (folder === undefined || folder === '') return;
   mkdirSync(folder, { recursive: true });
   await page.screenshot({ path: join(folder, `${name}.png`) });
+}
+
+/** Nothing serious in the eyes of axe; the page's policy keeps scripts out, so it is told to wait. */
+export async function accessible(visitor: Visitor): Promise<void> {
+  const found = await visitor.page.evaluate(async (source) => {
+    // Playwright evaluates outside of the page's policy.
+    (0, eval)(source);
+    const axe = (globalThis as unknown as { axe: { run: (o: object) => Promise<{ violations: { id: string; impact: string; nodes: { target: string[]; failureSummary: string }[] }[] }> } }).axe;
+    const result = await axe.run({ resultTypes: ['violations'] });
+    return result.violations
+      .filter((one) => one.impact === 'serious' || one.impact === 'critical')
+      .map((one) => `${one.id}: ${one.nodes.map((node) => `${node.target.join(' ')} ${node.failureSummary}`).join('; ')}`);
+  }, axeSource);
+  expect(found).toEqual([]);
 }

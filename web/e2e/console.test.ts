@@ -2,10 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Browser } from 'playwright-core';
-import { openBrowser, shoot, signIn, visit, type Visitor } from './browser';
+import { accessible, openBrowser, shoot, signIn, visit, type Visitor } from './browser';
 import { Daemon, until } from './daemon';
-
-const axeSource = readFileSync(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
 
 const daemon = new Daemon();
 let browser: Browser;
@@ -39,20 +37,6 @@ async function becomes(id: number, state: string): Promise<void> {
     seen = ((await response.json()) as { state: string }).state;
     return seen === state;
   }, () => `job ${id} is ${seen}, and should be ${state}`);
-}
-
-/** Nothing serious in the eyes of axe; the page's policy keeps scripts out, so it is told to wait. */
-async function accessible(visitor: Visitor): Promise<void> {
-  const found = await visitor.page.evaluate(async (source) => {
-    // Playwright evaluates outside of the page's policy.
-    (0, eval)(source);
-    const axe = (globalThis as unknown as { axe: { run: (o: object) => Promise<{ violations: { id: string; impact: string; nodes: { target: string[]; failureSummary: string }[] }[] }> } }).axe;
-    const result = await axe.run({ resultTypes: ['violations'] });
-    return result.violations
-      .filter((one) => one.impact === 'serious' || one.impact === 'critical')
-      .map((one) => `${one.id}: ${one.nodes.map((node) => `${node.target.join(' ')} ${node.failureSummary}`).join('; ')}`);
-  }, axeSource);
-  expect(found).toEqual([]);
 }
 
 beforeAll(async () => {
@@ -150,6 +134,80 @@ describe('the fleet', () => {
     await panel.getByText('onerror').waitFor();
     await page.getByRole('button', { name: 'Undo' }).click();
     await panel.getByRole('button', { name: 'Cordon …' }).waitFor();
+  });
+});
+
+describe('the edges of a slice', () => {
+  const shareOf = (name: string) => {
+    const { items } = JSON.parse(daemon.divvy('ps', '-o', 'json')) as { items: { name: string; slices: { shareThousandths: number; memoryLimitBytes: number; gpu: { uuid: string } }[] }[] };
+    const slice = items.find((one) => one.name === name)?.slices[0];
+    if (!slice) throw new Error(`there is no slice ${name}`);
+    return slice;
+  };
+
+  it('are pulled with the pointer, asked about, and put back', async () => {
+    const { page } = eve;
+    daemon.divvy('slice', 'create', 'held', '--gpu', '0.25', '--device', '2');
+    await page.goto(`${daemon.address}/?gpu=${shareOf('held').gpu.uuid}`);
+    const edge = page.getByRole('slider', { name: 'Share of held' });
+    await edge.waitFor();
+    const from = await edge.boundingBox();
+    const bar = await page.locator('.resize-bar').first().boundingBox();
+    if (!from || !bar) throw new Error('there is no edge');
+    await page.mouse.move(from.x + from.width / 2, from.y + from.height / 2);
+    await page.mouse.down();
+    await page.mouse.move(bar.x + bar.width * 0.41, from.y, { steps: 4 });
+    await page.getByText('instead of 0.25 GPU').waitFor();
+    await shoot(page, 'resize-light');
+    await page.mouse.up();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText('divvy set held --gpu 0.4', { exact: true }).waitFor();
+    expect(shareOf('held').shareThousandths).toBe(250);
+    await accessible(eve);
+    await dialog.getByRole('button', { name: 'Change' }).click();
+    await page.getByText('held holds 0.4 GPU').waitFor();
+    expect(shareOf('held').shareThousandths).toBe(400);
+    await page.getByRole('button', { name: 'Undo' }).click();
+    await page.getByText('Share: 0.25 GPU').waitFor();
+    expect(shareOf('held').shareThousandths).toBe(250);
+  });
+
+  it('follow the keys, on the page of the job as well', async () => {
+    const { page } = eve;
+    await page.goto(`${daemon.address}/jobs/${await idOf('held')}`);
+    const holds = page.getByRole('region', { name: 'What it holds' });
+    const edge = holds.getByRole('slider', { name: 'Memory of held' });
+    await edge.focus();
+    await page.keyboard.press('ArrowRight');
+    await page.keyboard.press('Escape');
+    await edge.press('ArrowLeft');
+    await holds.getByText('Enter or let go').waitFor();
+    const wanted = Number(await edge.getAttribute('aria-valuenow'));
+    expect(wanted).toBeLessThan(shareOf('held').memoryLimitBytes);
+    await edge.press('Enter');
+    await page.getByRole('dialog').getByText(`divvy set held --gpu-mem ${wanted / 2 ** 30}GiB`, { exact: true }).waitFor();
+    await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
+    expect(shareOf('held').memoryLimitBytes).toBeGreaterThan(wanted);
+    await accessible(eve);
+    // More than there is cannot be pulled for, and what the daemon refuses stays in the dialog.
+    await holds.getByRole('slider', { name: 'Share of held' }).focus();
+    await page.keyboard.press('End');
+    await page.keyboard.press('Enter');
+    await page.getByRole('dialog').getByText('divvy set held --gpu 1', { exact: true }).waitFor();
+    await page.route('**/v1/tenants/held', (route) => route.fulfill({ status: 409, contentType: 'application/problem+json', body: '{"detail":"GPU 2 was taken meanwhile"}' }));
+    await page.getByRole('dialog').getByRole('button', { name: 'Change' }).click();
+    await page.getByRole('dialog').getByText('GPU 2 was taken meanwhile').waitFor();
+    await page.unrouteAll({ behavior: 'wait' });
+    await page.keyboard.press('Escape');
+    eve.wrong.splice(0, eve.wrong.length, ...eve.wrong.filter((one) => !one.includes('status of 409')));
+    daemon.divvy('slice', 'delete', 'held');
+  });
+
+  it('of what the queue placed, and of others, stay where they are', async () => {
+    const { page } = user;
+    await page.goto(`${daemon.address}/?gpu=${shareOf(`job-${await idOf('train')}.1.0`).gpu.uuid}`);
+    await page.getByRole('complementary').getByRole('link', { name: /train/ }).waitFor();
+    expect(await page.getByRole('slider', { name: /of job-/ }).count()).toBe(0);
   });
 });
 
@@ -315,6 +373,12 @@ describe('queues, usage, operator', () => {
     expect(text.split('\n').length).toBeGreaterThan(2);
     expect(text).toContain('eve');
     await page.getByText('Held now, and not used').waitFor();
+    await page.getByLabel('A GPU hour costs').fill('2.50');
+    await page.locator('dt', { hasText: /^Cost$/ }).waitFor();
+    const [priced] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Save as CSV' }).click()]);
+    const [head, first] = readFileSync(await priced.path(), 'utf8').split('\n');
+    expect(head).toMatch(/,cost,cost_unused$/);
+    expect(first?.split(',').length).toBe(head?.split(',').length);
     await accessible(eve);
     await shoot(page, 'usage-light');
   });
@@ -362,7 +426,7 @@ describe('anywhere', () => {
     const { page } = user;
     await page.goto(`${daemon.address}/usage`);
     await page.locator('main h1').waitFor();
-    let letGo = () => undefined as void;
+    let letGo: () => void = () => undefined;
     const held = new Promise<void>((resolve) => { letGo = resolve; });
     await page.route(/\/v1\/jobs\?/, async (route) => { await held; await route.continue(); });
     await page.keyboard.press('Control+k');

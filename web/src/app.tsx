@@ -17,6 +17,7 @@ import { nextTheme, theme } from './theme';
 
 const JobsPage = lazy(async () => (await import('./pages/jobs')).JobsPage);
 const JobPage = lazy(async () => (await import('./pages/job')).JobPage);
+const TerminalPage = lazy(async () => (await import('./pages/terminal')).TerminalPage);
 const SubmitPage = lazy(async () => (await import('./pages/submit')).SubmitPage);
 const QueuesPage = lazy(async () => (await import('./pages/queues')).QueuesPage);
 const WhatIfPage = lazy(async () => (await import('./pages/what_if')).WhatIfPage);
@@ -39,6 +40,8 @@ function Page() {
   if (here === '/jobs') return <JobsPage />;
   const job = /^\/jobs\/(\d+)$/.exec(here);
   if (job?.[1] !== undefined) return <JobPage key={job[1]} id={Number(job[1])} />;
+  const terminal = /^\/jobs\/(\d+)\/terminal$/.exec(here);
+  if (terminal?.[1] !== undefined) return <TerminalPage key={here} id={Number(terminal[1])} />;
   if (here === '/submit') return <SubmitPage />;
   if (here === '/queues') return <QueuesPage />;
   if (here === '/what-if') return <WhatIfPage />;
@@ -69,7 +72,8 @@ function Pulse() {
 
 /** What is on the screen may be old: it says so, and since when. */
 function StaleNotice() {
-  if (connection.value !== 'stale') return null;
+  // A terminal says so itself, and must not change its size for it.
+  if (connection.value !== 'stale' || path.value.endsWith('/terminal')) return null;
   return (
     <p class="stale-notice" role="alert">
       The daemon does not answer{trouble.value === '' ? '' : ` (${trouble.value})`}. What you see is

@@ -1,7 +1,7 @@
 // Pages that are loaded when somebody goes there. Own and small: Preact's is in preact/compat,
 // which brings all of React's interface along.
 import type { ComponentType } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useLayoutEffect, useState } from 'preact/hooks';
 import { Loading, Problem } from './parts';
 
 export function lazy<P extends object>(load: () => Promise<ComponentType<P>>): ComponentType<P> {
@@ -9,7 +9,7 @@ export function lazy<P extends object>(load: () => Promise<ComponentType<P>>): C
   return function Lazy(props: P) {
     const [Page, setPage] = useState<ComponentType<P> | undefined>(() => loaded);
     const [problem, setProblem] = useState('');
-    useEffect(() => {
+    useLayoutEffect(() => {
       if (loaded) return;
       load().then(
         (page) => {

@@ -1,6 +1,6 @@
 // The picture of a fleet that scrolls: a canvas as large as what is seen, over a space as large as
 // the whole.
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { TargetedKeyboardEvent, TargetedMouseEvent } from 'preact';
 import { bytes, percent, share } from '../text/format';
 import { draw, readTheme } from './draw';
@@ -41,10 +41,13 @@ export function FleetCanvas(props: FleetCanvasProps) {
     [props.machines, size, width],
   );
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     const element = frame.current;
     if (!element) return undefined;
-    const measure = new ResizeObserver(() => setWidth(element.clientWidth - 8));
+    const adapt = () => setWidth(element.clientWidth - 8);
+    // At once: the observer speaks only after a frame without a picture.
+    adapt();
+    const measure = new ResizeObserver(adapt);
     measure.observe(element);
     const again = () => setTheme((n) => n + 1);
     const dark = matchMedia('(prefers-color-scheme: dark)');
@@ -90,7 +93,11 @@ export function FleetCanvas(props: FleetCanvasProps) {
   const request = () => {
     if (pending.current === 0) pending.current = requestAnimationFrame(() => paintLatest.current());
   };
-  useEffect(request, [layout, props.selected, tip, theme, width]);
+  // The first picture comes with the page, the others with the next frame.
+  useLayoutEffect(() => {
+    if (canvas.current?.dataset['drawn'] === undefined) paint();
+    else request();
+  }, [layout, props.selected, tip, theme, width]);
   useEffect(() => () => cancelAnimationFrame(pending.current), []);
 
   const find = (event: TargetedMouseEvent<HTMLElement>) => {

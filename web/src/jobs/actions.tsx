@@ -6,6 +6,7 @@ import { isEnded, type Job } from '../api/types';
 import { Confirm, Copy } from '../components/parts';
 import { toast } from '../components/toast';
 import { isAdmin, me } from '../live/store';
+import { hasMembers, openTerminals, terminalAt, terminalName } from '../terminal/open_terminals';
 import { share } from '../text/format';
 import { submitCommand } from './command';
 import { asWritten } from './spec';
@@ -41,6 +42,7 @@ export function JobActions(props: { job: Job; onChanged: () => void }) {
           <button type="button" class="danger" onClick={() => setAsking('delete')} disabled={job.state === 'stopping'}>Delete …</button>
         </>
       )}
+      {mayChange(job) && hasMembers(job) && job.running.length === 1 && <TerminalLink job={job} rank={job.running[0]?.rank ?? 0} />}
       {job.spec && <Copy text={submitCommand(asWritten(job.spec))} label="Copy as command" />}
       {job.spec && <a class="button small" href={`/submit?from=${job.id}`}>Submit again …</a>}
       {asking === 'suspend' && (
@@ -72,6 +74,17 @@ export function JobActions(props: { job: Job; onChanged: () => void }) {
       )}
       {asking === 'change' && <Change job={job} name={name} onClose={close} onDone={done} />}
     </div>
+  );
+}
+
+/** To a shell in one of its members. */
+export function TerminalLink(props: { job: Job; rank: number }) {
+  const isOpen = openTerminals.value.has(terminalName(props.job.id, props.rank));
+  return (
+    <a class="button small" href={terminalAt(props.job.id, props.rank)}
+      {...(props.job.running.length > 1 ? { 'aria-label': `Terminal in member ${props.rank}` } : {})}>
+      Terminal{isOpen && <small class="good">open</small>}
+    </a>
   );
 }
 

@@ -1,7 +1,7 @@
 // Something that the daemon knows and that changes: asked for when somebody looks at it, again when
 // an event says that it changed, and every so often where use is measured and no event tells.
 import { signal, type Signal } from '@preact/signals';
-import { useEffect } from 'preact/hooks';
+import { useLayoutEffect } from 'preact/hooks';
 import { Refusal } from '../api/client';
 import { listen, type Happening } from './watch';
 
@@ -39,7 +39,7 @@ export class Live<T> {
         if (event === 'everything' || onEvent?.(event)) this.soon(gather);
       });
       document.addEventListener('visibilitychange', this.seen);
-      void this.refresh();
+      if (!this.asking) void this.refresh();
     }
     return () => {
       this.users -= 1;
@@ -93,6 +93,7 @@ export class Live<T> {
 
 /** Looks at it for as long as the component is there. */
 export function useLive<T>(live: Live<T>): T | undefined {
-  useEffect(() => live.use(), [live]);
+  // Asked for before the page is drawn, which takes longer than the answer.
+  useLayoutEffect(() => live.use(), [live]);
   return live.data.value;
 }

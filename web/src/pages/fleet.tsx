@@ -1,16 +1,19 @@
 // Every GPU, who holds how much of it, and what they do with it.
 import { useMemo } from 'preact/hooks';
 import { Empty, Fact, Loading, Meter, Owner, Problem, State, Time } from '../components/parts';
+import type { Stats } from '../api/types';
 import { colourOf } from '../colour';
 import { FleetCanvas } from '../fleet/canvas';
 import {
-  filtered, isIdle, machinesOf, totals, trouble, type FleetGpu, type Machine, type Show,
+  filtered, isIdle, machinesOf, totals, trouble, type Band, type FleetGpu, type Machine, type Show,
 } from '../fleet/model';
 import type { Size } from '../fleet/layout';
 import { GpuActions } from '../fleet/actions';
 import { ReplayBar, useReplay } from '../fleet/replay';
+import { Resize } from '../fleet/resize';
+import { isResizable } from '../fleet/resize_model';
 import { useLive } from '../live/live';
-import { activeJobs, health, owners, stats } from '../live/store';
+import { activeJobs, health, isAdmin, me, owners, stats } from '../live/store';
 import { query, setQuery } from '../router';
 import { bytes, percent, plural, share } from '../text/format';
 
@@ -92,7 +95,7 @@ export function FleetPage() {
           <FleetCanvas machines={shown} size={size} selected={selected}
             onSelect={(uuid) => setQuery({ gpu: uuid === selected ? '' : uuid })} />
         )}
-        {chosen && <GpuPanel node={chosen.node} one={chosen.one} onClose={() => setQuery({ gpu: '' })} />}
+        {chosen && <GpuPanel node={chosen.node} one={chosen.one} machine={replay ? undefined : now} onClose={() => setQuery({ gpu: '' })} />}
       </div>
       <Legend machines={all} />
     </div>
@@ -131,7 +134,7 @@ function Legend(props: { machines: readonly Machine[] }) {
   );
 }
 
-function GpuPanel(props: { node: string; one: FleetGpu; onClose: () => void }) {
+function GpuPanel(props: { node: string; one: FleetGpu; machine: Stats | undefined; onClose: () => void }) {
   const { gpu, health: state, bands } = props.one;
   const sample = state?.sample;
   const wrong = trouble(props.one);
@@ -162,16 +165,31 @@ function GpuPanel(props: { node: string; one: FleetGpu; onClose: () => void }) {
             {band.job === undefined ? <strong>{band.title}</strong> : <a href={`/jobs/${band.job}`}><strong>{band.title}</strong> <small>#{band.job}</small></a>}
             <Owner name={band.owner} />
           </div>
-          <Meter part={band.used ?? 0} mark={band.share} colour={colourOf(band.owner)}
-            label={`uses ${percent(band.used ?? 0)} of the GPU; ${share(Math.round(band.share * 1000))} ${band.capped ? 'at most' : 'guaranteed'}`} />
-          <div class="quiet">{band.used === undefined ? 'use not measured' : `uses ${percent(band.used)}`} · {share(Math.round(band.share * 1000))} {band.capped ? 'at most' : 'guaranteed'}</div>
-          <Meter part={band.memoryLimit ? band.memoryUsed / band.memoryLimit : 0}
-            label={`${bytes(band.memoryUsed)} of ${bytes(band.memoryLimit)}`} />
-          <div class="quiet">{bytes(band.memoryUsed)} of {bytes(band.memoryLimit)}</div>
+          <SliceUse band={band} machine={props.machine} />
         </div>
       ))}
       <GpuActions one={props.one} />
       <p class="quiet mono small-text">{gpu.uuid}</p>
     </aside>
+  );
+}
+
+/** What a slice is of the GPU and what is done with it; whose it is may pull its edges. */
+function SliceUse(props: { band: Band; machine: Stats | undefined }) {
+  const { band, machine } = props;
+  const may = isResizable(band.name) && (isAdmin.value || me.data.value?.name === band.owner);
+  const tenant = may ? machine?.tenants.find((one) => one.name === band.name) : undefined;
+  if (tenant && machine) {
+    return <Resize tenant={tenant} owner={band.owner} machine={machine} used={band.used === undefined ? null : Math.round(band.used * 1000)} memoryUsed={band.memoryUsed} />;
+  }
+  return (
+    <>
+      <Meter part={band.used ?? 0} mark={band.share} colour={colourOf(band.owner)}
+        label={`uses ${percent(band.used ?? 0)} of the GPU; ${share(Math.round(band.share * 1000))} ${band.capped ? 'at most' : 'guaranteed'}`} />
+      <div class="quiet">{band.used === undefined ? 'use not measured' : `uses ${percent(band.used)}`} · {share(Math.round(band.share * 1000))} {band.capped ? 'at most' : 'guaranteed'}</div>
+      <Meter part={band.memoryLimit ? band.memoryUsed / band.memoryLimit : 0}
+        label={`${bytes(band.memoryUsed)} of ${bytes(band.memoryLimit)}`} />
+      <div class="quiet">{bytes(band.memoryUsed)} of {bytes(band.memoryLimit)}</div>
+    </>
   );
 }

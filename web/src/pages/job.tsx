@@ -5,7 +5,7 @@ import { isEnded, type Job } from '../api/types';
 import { colourOf } from '../colour';
 import { lazy } from '../components/lazy';
 import { Code, Fact, Loading, Owner, Problem, State, Time } from '../components/parts';
-import { JobActions, mayChange } from '../jobs/actions';
+import { JobActions, mayChange, TerminalLink } from '../jobs/actions';
 import { submitCommand } from '../jobs/command';
 import { asWritten } from '../jobs/spec';
 import { LogView } from '../jobs/log_view';
@@ -13,8 +13,10 @@ import { ran } from '../jobs/table';
 import { Timeline } from '../jobs/timeline';
 import { together } from '../jobs/use_series';
 import { WaitView } from '../jobs/wait_view';
+import { Resize } from '../fleet/resize';
 import { Live, useLive } from '../live/live';
 import { me, now, stats } from '../live/store';
+import { hasMembers } from '../terminal/open_terminals';
 import { bytes, duration, gpuHours, gpuShare, percent, share } from '../text/format';
 import { yaml } from '../text/yaml';
 
@@ -63,6 +65,7 @@ export function JobPage(props: { id: number }) {
       {job.attempt > 0 && <UseView job={job} />}
       {inside && job.attempt > 0 && <LogView job={job} />}
       {!inside && <p class="card quiet">Its command, output and history are for {job.owner} and admins.</p>}
+      <Holding job={job} />
       {job.running.length > 0 && <Members job={job} />}
       <Timeline job={job} />
       {inside && mayChange(job) && job.spec && (
@@ -130,16 +133,33 @@ function UseView(props: { job: Job }) {
   );
 }
 
+/** What was started or is held by hand, with edges that its owner may pull. */
+function Holding(props: { job: Job }) {
+  const { job } = props;
+  const machine = useLive(stats);
+  if (job.state !== 'running' || !mayChange(job) || hasMembers(job)) return null;
+  const tenant = machine?.tenants.find((one) => one.name === job.name);
+  if (!machine || !tenant) return null;
+  const used = tenant.slices.every((one) => one.usedShareThousandths === null) ? null : Math.max(...tenant.slices.map((one) => one.usedShareThousandths ?? 0));
+  return (
+    <section class="card" aria-label="What it holds">
+      <h2>What it holds</h2>
+      <Resize tenant={tenant} owner={job.owner} machine={machine} used={used} memoryUsed={Math.max(0, ...tenant.slices.map((one) => one.memoryUsedBytes))} />
+    </section>
+  );
+}
+
 function Members(props: { job: Job }) {
   const { job } = props;
   const machine = useLive(stats);
+  const inside = mayChange(job) && hasMembers(job);
   const gpus = new Map((machine?.gpus ?? []).map((gpu) => [gpu.uuid, gpu]));
   return (
     <section class="card" aria-label="Members">
       <h2>Members</h2>
       <div class="table" tabIndex={0} role="group" aria-label="Table">
         <table>
-          <thead><tr><th scope="col" class="number">Rank</th><th scope="col">Node</th><th scope="col">GPUs</th><th scope="col">Share</th><th scope="col">Memory</th><th scope="col">Ended</th></tr></thead>
+          <thead><tr><th scope="col" class="number">Rank</th><th scope="col">Node</th><th scope="col">GPUs</th><th scope="col">Share</th><th scope="col">Memory</th><th scope="col">Ended</th>{inside && <th scope="col">Inside</th>}</tr></thead>
           <tbody>
             {job.running.slice(0, 256).map((member) => (
               <tr key={member.rank}>
@@ -149,6 +169,7 @@ function Members(props: { job: Job }) {
                 <td>{share(member.slices.reduce((sum, slice) => sum + slice.shareThousandths, 0))}{member.slices.some((slice) => slice.capped) ? ' at most' : ''}</td>
                 <td>{bytes(Math.max(0, ...member.slices.map((slice) => slice.memoryLimitBytes)))}</td>
                 <td class="wrap">{member.end ? <>{member.end.reason} <small><Time at={member.end.unixMilliseconds} /></small></> : ''}</td>
+                {inside && <td>{!member.end && <TerminalLink job={job} rank={member.rank} />}</td>}
               </tr>
             ))}
           </tbody>

@@ -1,6 +1,6 @@
 // Signing in with a token. A link may bring one behind the # (`divvy console` and the demo print
 // such a link): that part of an address is never sent to a server.
-import { useEffect, useState } from 'preact/hooks';
+import { useLayoutEffect, useState } from 'preact/hooks';
 import type { TargetedSubmitEvent } from 'preact';
 import { signIn } from '../api/client';
 import { Problem } from '../components/parts';
@@ -19,7 +19,8 @@ export function SignInPage() {
       setBusy(false);
     }
   };
-  useEffect(() => {
+  // Before the page is drawn: nobody has to see it.
+  useLayoutEffect(() => {
     const brought = /^#(divvy_[0-9a-f_]+)$/.exec(location.hash)?.[1];
     if (brought === undefined) return;
     history.replaceState(null, '', location.pathname + location.search);
