@@ -18,14 +18,17 @@
 #include "base/result.h"
 #include "control/dispatcher.h"
 #include "control/retention.h"
+#include "control/services.h"
 #include "jobs/settings.h"
 #include "net/http.h"
+#include "proxy/haproxy.h"
 #include "store/database.h"
 
 namespace divvy {
 
 struct ControlSettings {
   std::filesystem::path state;
+  std::filesystem::path run;
   jobs::Settings queue;
   control::Retention::Rules retention;
   std::string address = "off";  // of the API for the network
@@ -34,6 +37,7 @@ struct ControlSettings {
   std::uint32_t max_rate = 100;
   bool console = true;  // served beside the API
   Duration keep_channels = std::chrono::minutes(10);
+  std::string services_address = "127.0.0.1";  // where services listen
   std::vector<api::SettingLine> shown{};  // all of the configuration, for who asks
 };
 
@@ -82,6 +86,8 @@ class ControlSide {
   api::EventBell bell_;
   std::unique_ptr<control::Dispatcher> dispatcher_;
   std::unique_ptr<control::Retention> retention_;
+  std::unique_ptr<proxy::Haproxy> proxy_;
+  std::unique_ptr<control::Services> services_;
   api::UseHistory history_;
   api::WhatIfDesk what_if_;
   std::unique_ptr<api::UseSampler> sampler_;

@@ -65,6 +65,16 @@ Answer make_backup(const Call& call);
 // reload.
 [[nodiscard]] Status apply_settings(const Parts& parts);
 
+// --- Services (service_handlers.cc) ---
+Answer list_services(const Call& call);
+Answer make_service(const Call& call);
+Answer get_service(const Call& call, const std::string& name);
+Answer change_service(const Call& call, const std::string& name);
+Answer update_service(const Call& call, const std::string& name);
+Answer promote_service(const Call& call, const std::string& name);
+Answer roll_back_service(const Call& call, const std::string& name);
+Answer delete_service(const Call& call, const std::string& name);
+
 // --- Machines: their GPUs, who holds slices (machine_handlers.cc) ---
 Answer get_node(const Call& call);
 Answer get_stats(const Call& call);

@@ -41,6 +41,7 @@ struct CommandLine {
     set_help_format(app, tree);
 
     add_submit_command(tree);
+    add_serve_commands(tree);
     add_job_views(tree);
     add_logs_command(tree);
     add_wait_command(tree);

@@ -7,6 +7,7 @@ namespace divvy::cli {
 class CommandTree;
 
 void add_submit_command(CommandTree& tree);
+void add_serve_commands(CommandTree& tree);
 void add_job_views(CommandTree& tree);    // list, get, describe, explain
 void add_job_actions(CommandTree& tree);  // suspend, resume, requeue, update, delete, prune
 void add_wait_command(CommandTree& tree);

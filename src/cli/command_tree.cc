@@ -55,11 +55,12 @@ void CommandTree::split_command(std::vector<std::string>& arguments) const {
       if (option != nullptr && takes_value(*option) && apart && word + 1 != arguments.end()) ++word;
       continue;
     }
-    if (tail == tails_.end()) {
+    // Also below one that takes a command: divvy serve update.
+    if (tail == tails_.end() || (before == 0 && !dashes)) {
       const auto below =
           command->get_subcommands([&](const CLI::App* app) { return app->get_name() == *word; });
       if (!below.empty()) command = below.front();
-      continue;
+      if (!below.empty() || tail == tails_.end()) continue;
     }
     if (!dashes && before++ < tail->second.before) continue;
     tail->second.words->assign(dashes ? word + 1 : word, arguments.end());

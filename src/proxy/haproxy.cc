@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
 #include "base/log.h"
@@ -42,6 +43,10 @@ constexpr std::size_t kLongestSocket = 90;
 constexpr std::size_t kMostAnswer = std::size_t{16} << 20;
 constexpr auto kPatience = 10s;
 constexpr std::uint32_t kMostThreads = 4;
+// Of replicas: below those of gangs and those that the kernel hands out.
+constexpr std::uint16_t kLowestPort = 10'000;
+constexpr std::uint32_t kPorts = 10'000;
+constexpr std::uint32_t kPortStep = 1'009;  // prime: a port is not given again soon
 
 Result<std::string> ask(const std::filesystem::path& socket, const std::string& question) {
   DIVVY_TRY(address, unix_address(socket));
@@ -62,6 +67,8 @@ Result<std::string> ask(const std::filesystem::path& socket, const std::string& 
     if (sent <= 0) return silent();
     left.remove_prefix(static_cast<std::size_t>(sent));
   }
+  // Otherwise the master waits for more.
+  ::shutdown(fd.get(), SHUT_WR);
   std::string text;
   char buffer[16384];
   for (;;) {
@@ -139,7 +146,8 @@ void tell_trouble(const std::string& command, const std::string& answer) {
 
 }  // namespace
 
-Haproxy::Haproxy(Options options) : options_(std::move(options)) {}
+Haproxy::Haproxy(Options options)
+    : options_(std::move(options)), next_port_(static_cast<std::uint32_t>(::getpid()) % kPorts) {}
 
 Status Haproxy::usable() {
   if (find_program("haproxy").empty()) {
@@ -153,6 +161,19 @@ Status Haproxy::usable() {
                file(kControl).string());
   }
   return {};
+}
+
+Status Haproxy::check_port(std::uint16_t port) { return check_free(options_.address, port); }
+
+Result<std::uint16_t> Haproxy::free_port(const std::set<std::uint16_t>& taken) {
+  for (std::uint32_t i = 0; i < kPorts; ++i) {
+    next_port_ = (next_port_ + kPortStep) % kPorts;
+    const auto port = static_cast<std::uint16_t>(kLowestPort + next_port_);
+    // A replica may listen on all addresses.
+    if (!taken.contains(port) && check_free("*", port)) return port;
+  }
+  return err(ErrorCode::kResourceExhausted, "no port from {} to {} is free for a replica",
+             kLowestPort, kLowestPort + kPorts - 1);
 }
 
 Status Haproxy::prepare_folder() {
@@ -178,6 +199,7 @@ Status Haproxy::prepare_folder() {
   if (setpriv.empty()) {
     return err(ErrorCode::kUnsupported, "setpriv (package util-linux) is not on this machine");
   }
+  user_ = user->pw_uid;
   as_whom_ = {setpriv.string(), fmt::format("--reuid={}", user->pw_uid),
               fmt::format("--regid={}", user->pw_gid), "--clear-groups", "--no-new-privs", "--"};
   return {};
@@ -208,7 +230,20 @@ Status Haproxy::check_config(const std::string& config) {
                       "the configuration of haproxy is not valid, which is a mistake in Divvy");
 }
 
+std::optional<pid_t> Haproxy::living_master() const {
+  std::ifstream number(file(kPid));
+  pid_t pid = 0;
+  if (!(number >> pid) || pid <= 1) return {};
+  std::ifstream name(fmt::format("/proc/{}/comm", pid));
+  std::string text;
+  const bool is_ours = std::getline(name, text) && text == "haproxy" &&
+                       sys::owner_of(pid) == (as_whom_.empty() ? ::geteuid() : user_);
+  return is_ours ? std::optional(pid) : std::nullopt;
+}
+
 Status Haproxy::start(const std::string& config) {
+  // Two of them could listen at the same port.
+  if (living_master()) return err(ErrorCode::kUnavailable, "haproxy runs and does not answer");
   DIVVY_RETURN_IF_ERROR(check_config(config));
   ::unlink(file(kMaster).c_str());
   ::unlink(file(kControl).c_str());
@@ -221,32 +256,37 @@ Status Haproxy::start(const std::string& config) {
     words.push_back(word);
   }
   DIVVY_RETURN_IF_ERROR(run_program(std::move(words), file(kLog), kPatience));
+  DIVVY_RETURN_IF_ERROR(await_worker(0));
   log_info("haproxy started for services", {{"folder", options_.folder.string()}});
   return {};
+}
+
+// It says nothing when it is done, and may not answer meanwhile.
+Status Haproxy::await_worker(pid_t before) const {
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (std::chrono::steady_clock::now() < until) {
+    const auto now = processes();
+    if (now && now->worker > 0 && now->worker != before) return {};
+    std::this_thread::sleep_for(20ms);
+  }
+  return err(ErrorCode::kUnavailable, "haproxy did not take its configuration in time");
 }
 
 Status Haproxy::reload(const std::string& config, const Processes& before) {
   DIVVY_RETURN_IF_ERROR(check_config(config));
   DIVVY_TRY(said, ask_master("reload"));
   static_cast<void>(said);
-  // It says nothing when it is done: there is another worker then. It does not answer meanwhile.
-  const auto until = std::chrono::steady_clock::now() + kPatience;
-  while (std::chrono::steady_clock::now() < until) {
-    const auto now = processes();
-    if (now && now->worker > 0 && now->worker != before.worker) return {};
-    std::this_thread::sleep_for(20ms);
-  }
-  return err(ErrorCode::kUnavailable,
-             "haproxy did not take its new configuration; it goes on with the old one");
+  return await_worker(before.worker);
 }
 
 Status Haproxy::stop() {
-  const auto running = processes();
-  if (!running) return {};
+  if (::access(file(kPid).c_str(), F_OK) != 0) return {};
+  DIVVY_RETURN_IF_ERROR(prepare_folder());
+  const auto master = living_master();
+  // It ends with its last connection, and another one may be there before.
+  if (master) ::kill(*master, SIGUSR1);
   ::unlink(file(kSites).c_str());
-  // The number is only what it says.
-  if (sys::owner_of(running->master) != sys::owner_of(::getpid()) && as_whom_.empty()) return {};
-  ::kill(running->master, SIGUSR1);
+  ::unlink(file(kPid).c_str());
   log_info("haproxy ends: there are no services");
   return {};
 }
@@ -391,12 +431,13 @@ Result<Report> Haproxy::report() {
     const auto old_lines = read_stat(*said);
     if (!old_lines) continue;
     for (const StatLine& line : *old_lines) {
-      const auto site = report.find(std::string(site_of_backend(line.proxy)));
-      if (site == report.end()) continue;
+      const std::string_view name = site_of_backend(line.proxy);
+      if (name.empty() || line.in_flight == 0) continue;
+      SiteReport& site = report[std::string(name)];
       if (line.server == "BACKEND") {
-        site->second.in_flight += line.in_flight;
-      } else if (line.in_flight > 0) {
-        site->second.servers[line.server].in_flight += line.in_flight;
+        site.in_flight += line.in_flight;
+      } else {
+        site.servers[line.server].in_flight += line.in_flight;
       }
     }
   }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -26,6 +27,8 @@ class Haproxy final : public Proxy {
   explicit Haproxy(Options options);
 
   [[nodiscard]] Status usable() override;
+  [[nodiscard]] Status check_port(std::uint16_t port) override;
+  [[nodiscard]] Result<std::uint16_t> free_port(const std::set<std::uint16_t>& taken) override;
   [[nodiscard]] Result<Troubles> apply(const std::vector<Site>& sites) override;
   [[nodiscard]] Result<Report> report() override;
 
@@ -33,6 +36,9 @@ class Haproxy final : public Proxy {
   [[nodiscard]] Status prepare_folder();
   // Of the master, while it runs.
   [[nodiscard]] Result<Processes> processes() const;
+  // As its file of numbers says: it may be too busy to answer.
+  [[nodiscard]] std::optional<pid_t> living_master() const;
+  [[nodiscard]] Status await_worker(pid_t before) const;
   [[nodiscard]] Status start(const std::string& config);
   [[nodiscard]] Status reload(const std::string& config, const Processes& before);
   [[nodiscard]] Status stop();
@@ -47,6 +53,8 @@ class Haproxy final : public Proxy {
   }
 
   Options options_;
+  std::uint32_t next_port_;
+  uid_t user_ = 0;                    // of haproxy, where we are root
   std::vector<std::string> as_whom_;  // what its command begins with where we are root
 };
 

@@ -168,7 +168,7 @@ TEST_F(HaproxyTest, AnotherServiceAndAnotherDaemonDisturbNobody) {
   std::atomic<bool> done = false;
   std::atomic<int> wrong = 0;
   std::thread client([&] {
-    for (int i = 0; i < 2000 && !done; ++i) wrong += get(port_) == "one" ? 0 : 1;
+    for (int i = 0; i < 20000 && !done; ++i) wrong += get(port_) == "one" ? 0 : 1;
   });
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(apply({site, other}).empty());
@@ -194,7 +194,8 @@ TEST_F(HaproxyTest, APortThatIsTakenIsSaidAndHoldsUpNobodyElse) {
 TEST_F(HaproxyTest, WithoutServicesThereIsNoProcess) {
   EXPECT_TRUE(apply({{.name = "model", .port = port_, .ready = "/", .wait = 1s, .servers = {}}})
                   .empty());
-  EXPECT_TRUE(proxy().report());
+  const auto report = proxy().report();
+  EXPECT_TRUE(report) << report.error().message;
   EXPECT_TRUE(apply({}).empty());
   for (int i = 0; i < 2000 && proxy().report(); ++i) std::this_thread::sleep_for(10ms);
   EXPECT_FALSE(proxy().report());

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,10 @@ class Proxy {
 
   // Whether there could be services here: the sentence says what is missing.
   [[nodiscard]] virtual Status usable() = 0;
+  // Whether a service could listen there. This and usable() may be called from any thread.
+  [[nodiscard]] virtual Status check_port(std::uint16_t port) = 0;
+  // One for a replica that nobody uses just now and that is none of these.
+  [[nodiscard]] virtual Result<std::uint16_t> free_port(const std::set<std::uint16_t>& taken) = 0;
   // Makes it so. The same again costs a look and changes nothing. Without sites it ends.
   [[nodiscard]] virtual Result<Troubles> apply(const std::vector<Site>& sites) = 0;
   [[nodiscard]] virtual Result<Report> report() = 0;

@@ -25,7 +25,14 @@ class Planner {
   Planner(Service& service, const std::vector<Replica>& replicas,
           const std::optional<Traffic>& traffic, Memory& memory, WallTime now)
       : service_(service), traffic_(traffic), memory_(memory), now_(now) {
-    for (const Replica& replica : replicas) live_[replica.job] = &replica;
+    for (const Replica& replica : replicas) {
+      if (replica.phase != Phase::kEnded) {
+        live_[replica.job] = &replica;
+      } else if (!service.replicas.contains(replica.job)) {
+        // It has ended before anybody looked.
+        service.replicas[replica.job] = {replica.version, false, now, {}};
+      }
+    }
   }
 
   Plan make() {
@@ -149,8 +156,7 @@ class Planner {
     }
     std::uint32_t want = traffic_->in_flight / scale.in_flight +
                          (traffic_->in_flight % scale.in_flight == 0 ? 0 : 1);
-    const bool sleeps = service_.desired == 0 || is_over(*memory_.last_request, scale.idle);
-    if (want == 0 && !sleeps) want = 1;
+    if (want == 0 && service_.desired > 0 && !is_over(*memory_.last_request, scale.idle)) want = 1;
     want = std::clamp(want, scale.least, scale.most);
     if (want > service_.desired) {
       set_desired(want);

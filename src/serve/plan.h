@@ -23,9 +23,10 @@ enum class Phase {
   kWaiting,   // for a place, or is being started
   kRunning,
   kStopping,  // has been told to end
+  kEnded,     // is told once
 };
 
-// A job of the service that has not ended.
+// A job of the service. One that has ended may also be missing.
 struct Replica {
   model::JobId job;
   VersionNumber version = 0;

@@ -51,7 +51,9 @@ class Life {
         if (job != nullptr) world_.end(job->job);
         break;
       case 9:  // preempted, and later queued again
-        if (job != nullptr) job->phase = job->phase == Phase::kStopping ? Phase::kWaiting : Phase::kStopping;
+        if (job != nullptr && job->phase != Phase::kEnded) {
+          job->phase = job->phase == Phase::kStopping ? Phase::kWaiting : Phase::kStopping;
+        }
         if (job != nullptr) job->healthy = false;
         break;
       case 10:

@@ -66,6 +66,7 @@ TEST(Plan, AVersionThatDoesNotGetReadyIsTakenBack) {
   ASSERT_TRUE(update(world.service_, test_replica("worse"), 100, "ada", world.now_));
   world.round();
   world.run(JobId(3));
+  world.round();
   world.pass(Seconds(60));
   world.round();
   EXPECT_FALSE(world.service_.candidate);
@@ -248,7 +249,8 @@ TEST(Plan, AReplicaThatIsPreemptedComesBackAsTheSameJob) {
   world.jobs_.at(JobId(1)).phase = Phase::kStopping;
   EXPECT_TRUE(world.round().start.empty());
   EXPECT_EQ(world.ready(), 0U);
-  world.jobs_.at(JobId(1)) = Replica{.job = JobId(1), .version = 1, .phase = Phase::kWaiting};
+  world.jobs_.at(JobId(1)) = Replica{
+      .job = JobId(1), .version = 1, .phase = Phase::kWaiting, .since = world.now_};
   EXPECT_TRUE(world.round().start.empty());
   ASSERT_LT(world.settle(), 20);
   EXPECT_EQ(world.ready(), 1U);

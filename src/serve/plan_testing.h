@@ -25,6 +25,7 @@ class World {
       jobs_[id] = Replica{.job = id, .version = version, .phase = Phase::kWaiting, .since = now_};
     }
     for (const model::JobId id : made.stop) jobs_.at(id).phase = Phase::kStopping;
+    std::erase_if(jobs_, [](const auto& job) { return job.second.phase == Phase::kEnded; });
     const auto asked = weights(service_);
     for (auto& [id, job] : jobs_) job.in_rotation = asked.contains(id);
     return made;
@@ -34,7 +35,9 @@ class World {
     jobs_.at(id).phase = Phase::kRunning;
     jobs_.at(id).since = now_;
   }
-  void end(model::JobId id) { jobs_.erase(id); }
+  void end(model::JobId id) {
+    if (jobs_.contains(id)) jobs_.at(id).phase = Phase::kEnded;
+  }
 
   // Everything that waits runs, what runs is healthy, what is told to end ends; until nothing
   // happens any more. Answers how many rounds that took; `most` where it does not come to an end.

@@ -44,10 +44,10 @@ TEST(ServiceDocument, AChangeLeavesWhatItDoesNotName) {
 }
 
 TEST(ServiceDocument, NothingIsAWholePromotionAndTheVersionBefore) {
-  EXPECT_EQ(read_promotion(""), 100U);
-  EXPECT_EQ(read_promotion(R"({"weight": 30})"), 30U);
-  EXPECT_EQ(read_roll_back(""), std::optional<VersionNumber>());
-  EXPECT_EQ(read_roll_back(R"({"to": 3})"), std::optional<VersionNumber>(3));
+  EXPECT_EQ(read_promotion("").value(), 100U);
+  EXPECT_EQ(read_promotion(R"({"weight": 30})").value(), 30U);
+  EXPECT_EQ(read_roll_back("").value(), std::nullopt);
+  EXPECT_EQ(read_roll_back(R"({"to": 3})").value(), VersionNumber{3});
 }
 
 }  // namespace
