@@ -38,7 +38,7 @@ struct ControlSettings {
   bool console = true;  // served beside the API
   Duration keep_channels = std::chrono::minutes(10);
   std::string services_address = "127.0.0.1";  // where services listen
-  std::vector<api::SettingLine> shown{};  // all of the configuration, for who asks
+  std::vector<api::SettingLine> shown{};       // all of the configuration, for who asks
 };
 
 class ControlSide {
@@ -68,6 +68,7 @@ class ControlSide {
   // For the metrics; from any thread.
   [[nodiscard]] jobs::Load load() const { return dispatcher_->load(); }
   [[nodiscard]] DurationCounts passes() const { return dispatcher_->passes(); }
+  [[nodiscard]] std::vector<control::VersionLoad> services() const { return services_->load(); }
   // Has the store forget what nobody needs any more; does not wait for it.
   void tidy() const;
 

@@ -136,9 +136,10 @@ class Serving : public JobMachine {
   }
   // A service of so many replicas that are ready.
   void make(const std::string& replicas, std::vector<std::string> more = {}) {
-    std::vector<std::string> options = {"model",   "--gpu",  "0.1",     "--port", fmt::to_string(port_),
-                                        "--ready", "/health", "--replicas", replicas,
-                                        "--grace", "2s",      "--wait"};
+    std::vector<std::string> options = {
+        "model",   "--gpu",   "0.1",        "--port", fmt::to_string(port_),
+        "--ready", "/health", "--replicas", replicas, "--grace",
+        "2s",      "--wait"};
     options.insert(options.end(), more.begin(), more.end());
     const Outcome made = serve(options, {"one"});
     ASSERT_EQ(made.status, 0) << made.err;

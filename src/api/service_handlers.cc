@@ -70,8 +70,8 @@ json::array replica_documents(const Service& service, const ServiceSeen& seen) {
   const auto weights = serve::weights(service);
   json::array items;
   for (const auto& [job, known] : service.replicas) {
-    const auto found = std::ranges::find(
-        seen.replicas, job, [](const ReplicaSeen& one) { return one.replica.job; });
+    const auto found = std::ranges::find(seen.replicas, job,
+                                         [](const ReplicaSeen& one) { return one.replica.job; });
     const ReplicaSeen one = found == seen.replicas.end() ? ReplicaSeen() : *found;
     std::string_view state = "starting";
     if (known.retiring) {
@@ -111,30 +111,29 @@ json::object service_document(const Call& call, const Service& service) {
     candidate = json::object{{"version", service.candidate->version},
                              {"weight", service.candidate->weight}};
   }
-  json::object document{
-      {"name", service.name},
-      {"owner", service.owner},
-      {"state", state_of(service, ready)},
-      {"trouble", seen.trouble},
-      {"address", call.parts.services_address},
-      {"port", settings.port},
-      {"madeUnixMilliseconds", milliseconds(service.made)},
-      {"ready", settings.ready},
-      {"readyWithinSeconds", settings.ready_within.count()},
-      {"drainSeconds", settings.drain.count()},
-      {"waitSeconds", settings.wait.count()},
-      {"scale", json::object{{"least", scale.least},
-                             {"most", scale.most},
-                             {"inFlight", scale.in_flight},
-                             {"calmSeconds", scale.calm.count()},
-                             {"idleSeconds", scale.idle.count()}}},
-      {"desiredReplicas", service.desired},
-      {"readyReplicas", ready},
-      {"inFlight", seen.in_flight},
-      {"stable", service.stable},
-      {"candidate", std::move(candidate)},
-      {"versions", std::move(versions)},
-      {"replicas", replica_documents(service, seen)}};
+  json::object document{{"name", service.name},
+                        {"owner", service.owner},
+                        {"state", state_of(service, ready)},
+                        {"trouble", seen.trouble},
+                        {"address", call.parts.services_address},
+                        {"port", settings.port},
+                        {"madeUnixMilliseconds", milliseconds(service.made)},
+                        {"ready", settings.ready},
+                        {"readyWithinSeconds", settings.ready_within.count()},
+                        {"drainSeconds", settings.drain.count()},
+                        {"waitSeconds", settings.wait.count()},
+                        {"scale", json::object{{"least", scale.least},
+                                               {"most", scale.most},
+                                               {"inFlight", scale.in_flight},
+                                               {"calmSeconds", scale.calm.count()},
+                                               {"idleSeconds", scale.idle.count()}}},
+                        {"desiredReplicas", service.desired},
+                        {"readyReplicas", ready},
+                        {"inFlight", seen.in_flight},
+                        {"stable", service.stable},
+                        {"candidate", std::move(candidate)},
+                        {"versions", std::move(versions)},
+                        {"replicas", replica_documents(service, seen)}};
   if (inside) {
     json::array history;
     for (const serve::Happening& step : service.history) {

@@ -191,9 +191,9 @@ Result<int> serve(const Session& session, const ServeArguments& arguments) {
   }
   const Asked made = ask(session, "POST", "/v1/services", json::serialize(document));
   if (!made) return made.status();
-  const int shown = print_done(session, made, format,
-                               fmt::format("{} is served at {}", arguments.name,
-                                           service_address(made.answer())));
+  const int shown =
+      print_done(session, made, format,
+                 fmt::format("{} is served at {}", arguments.name, service_address(made.answer())));
   if (shown != kExitOk) return shown;
   if (arguments.wait) return wait_until_ready(session, arguments.name, 1);
   if (format == OutputFormat::kTable) session.say("next: divvy serve get " + arguments.name);
@@ -212,8 +212,8 @@ Result<int> update(const Session& session, const ServeArguments& arguments) {
     job = json::parse(version["spec"].json()).as_object();
   }
   if (job.empty()) {
-    return session.fail(Error{ErrorCode::kPermissionDenied,
-                              "only the owner of a service and admins change it"});
+    return session.fail(
+        Error{ErrorCode::kPermissionDenied, "only the owner of a service and admins change it"});
   }
   const json::object before = job;
   DIVVY_RETURN_IF_ERROR(apply(arguments.flags, arguments.command, job));
@@ -244,8 +244,7 @@ Result<int> scale(const Session& session, const ServeArguments& arguments) {
     return err(ErrorCode::kInvalidArgument,
                "nothing to change was named: --replicas 5, or --replicas 0..5");
   }
-  const Asked done =
-      ask(session, "PATCH", path_of(arguments.name), json::serialize(document));
+  const Asked done = ask(session, "PATCH", path_of(arguments.name), json::serialize(document));
   if (!done) return done.status();
   return print_done(session, done, format,
                     fmt::format("{} has {}", arguments.name, replicas_text(done.answer())));
@@ -260,10 +259,10 @@ Result<int> promote(const Session& session, const ServeArguments& arguments) {
       ask(session, "POST", path_of(arguments.name, "/promote"), json::serialize(document));
   if (!done) return done.status();
   const Answer candidate = done.answer()["candidate"];
-  return print_done(session, done, format,
-                    fmt::format("version {} of {} gets {} % of the requests",
-                                candidate["version"].text(), arguments.name,
-                                candidate["weight"].text()));
+  return print_done(
+      session, done, format,
+      fmt::format("version {} of {} gets {} % of the requests", candidate["version"].text(),
+                  arguments.name, candidate["weight"].text()));
 }
 
 Result<int> roll_back(const Session& session, const ServeArguments& arguments) {
@@ -275,12 +274,11 @@ Result<int> roll_back(const Session& session, const ServeArguments& arguments) {
       ask(session, "POST", path_of(arguments.name, "/rollback"), json::serialize(document));
   if (!done) return done.status();
   const Answer candidate = done.answer()["candidate"];
-  return print_done(session, done, format,
-                    candidate.empty()
-                        ? fmt::format("{} stays with version {}", arguments.name,
-                                      done.answer()["stable"].text())
-                        : fmt::format("{} goes back to version {}", arguments.name,
-                                      candidate["version"].text()));
+  return print_done(
+      session, done, format,
+      candidate.empty()
+          ? fmt::format("{} stays with version {}", arguments.name, done.answer()["stable"].text())
+          : fmt::format("{} goes back to version {}", arguments.name, candidate["version"].text()));
 }
 
 Result<int> remove(const Session& session, const ServeArguments& arguments) {
@@ -340,8 +338,7 @@ void add_settings(CLI::App& command, ServeArguments& arguments) {
 using Run = Result<int> (*)(const Session&, const ServeArguments&);
 // A command about one service, with the arguments it reads.
 std::pair<CLI::App*, std::shared_ptr<ServeArguments>> add_one(CommandTree& tree, CLI::App& serve,
-                                                              const char* name,
-                                                              const char* summary,
+                                                              const char* name, const char* summary,
                                                               const char* footer, Run run) {
   auto arguments = std::make_shared<ServeArguments>();
   CLI::App* command = tree.add_below(serve, name, summary, footer, [=](const Session& session) {
@@ -410,10 +407,9 @@ void add_views(CommandTree& tree, CLI::App& serve) {
 
 void add_serve_commands(CommandTree& tree) {
   auto arguments = std::make_shared<ServeArguments>();
-  CLI::App* command =
-      tree.add(heading::kJobs, "serve", "Keep replicas of a command running behind one port",
-               kServeFooter,
-               [arguments](const Session& session) { return serve(session, *arguments); });
+  CLI::App* command = tree.add(
+      heading::kJobs, "serve", "Keep replicas of a command running behind one port", kServeFooter,
+      [arguments](const Session& session) { return serve(session, *arguments); });
   command->add_option("NAME", arguments->name, "Of a new service");
   tree.takes_command(*command, arguments->command, 1);
   add_settings(*command, *arguments);

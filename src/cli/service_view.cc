@@ -52,23 +52,22 @@ ListView replica_view() {
 ListView version_view() {
   ListView view;
   view.nothing = "no versions";
-  view.columns = {text_column("VERSION", "number"),
-                  text_column("STATE", "state"),
-                  {.header = "MADE",
-                   .cell = [](const Answer& one) {
-                     return Cell(moment_text(one["madeUnixMilliseconds"]));
-                   }},
-                  {.header = "COMMAND",
-                   .cell =
-                       [](const Answer& one) {
-                         std::string text = one["spec"]["container"]["image"].text();
-                         for (const Answer& word : one["spec"]["command"].items()) {
-                           if (!text.empty()) text += ' ';
-                           text += word.text();
-                         }
-                         return Cell(text.size() > 60 ? text.substr(0, 57) + "..." : text);
-                       }},
-                  text_column("TAKEN BACK BECAUSE", "rejected")};
+  view.columns = {
+      text_column("VERSION", "number"),
+      text_column("STATE", "state"),
+      {.header = "MADE",
+       .cell = [](const Answer& one) { return Cell(moment_text(one["madeUnixMilliseconds"])); }},
+      {.header = "COMMAND",
+       .cell =
+           [](const Answer& one) {
+             std::string text = one["spec"]["container"]["image"].text();
+             for (const Answer& word : one["spec"]["command"].items()) {
+               if (!text.empty()) text += ' ';
+               text += word.text();
+             }
+             return Cell(text.size() > 60 ? text.substr(0, 57) + "..." : text);
+           }},
+      text_column("TAKEN BACK BECAUSE", "rejected")};
   return view;
 }
 
@@ -92,27 +91,24 @@ ListView service_list_view() {
   ListView view;
   view.name = "name";
   view.nothing = "no services; divvy serve --help shows how to make one";
-  view.columns = {text_column("NAME", "name"),
-                  state_column(),
-                  {.header = "READY",
-                   .cell = [](const Answer& item) { return Cell(ready_text(item)); }},
-                  {.header = "VERSION",
-                   .cell = [](const Answer& item) { return Cell(version_text(item)); }},
-                  {.header = "ADDRESS",
-                   .cell = [](const Answer& item) { return Cell(service_address(item)); }},
-                  number_column("IN FLIGHT", "inFlight"),
-                  text_column("OWNER", "owner"),
-                  {.header = "REPLICAS",
-                   .cell = [](const Answer& item) { return Cell(replicas_text(item)); },
-                   .wide = true},
-                  text_column("TROUBLE", "trouble", true)};
+  view.columns = {
+      text_column("NAME", "name"),
+      state_column(),
+      {.header = "READY", .cell = [](const Answer& item) { return Cell(ready_text(item)); }},
+      {.header = "VERSION", .cell = [](const Answer& item) { return Cell(version_text(item)); }},
+      {.header = "ADDRESS", .cell = [](const Answer& item) { return Cell(service_address(item)); }},
+      number_column("IN FLIGHT", "inFlight"),
+      text_column("OWNER", "owner"),
+      {.header = "REPLICAS",
+       .cell = [](const Answer& item) { return Cell(replicas_text(item)); },
+       .wide = true},
+      text_column("TROUBLE", "trouble", true)};
   return view;
 }
 
 std::string service_summary(const Answer& service, const Style& style) {
-  std::string text =
-      fmt::format("{} of {}: {}\n", service["name"].text(), service["owner"].text(),
-                  service["state"].text());
+  std::string text = fmt::format("{} of {}: {}\n", service["name"].text(), service["owner"].text(),
+                                 service["state"].text());
   const auto line = [&text](std::string_view name, const std::string& value) {
     text += fmt::format("  {:<10} {}\n", name, value);
   };

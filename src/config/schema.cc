@@ -271,10 +271,11 @@ std::vector<Setting> make_table() {
                        "So long a forwarded port waits for a client that lost its connection.",
                        FIELD(api.keep_channels), std::chrono::seconds(1), hours(24)));
 
-  table.push_back(choice("services", "address", kRestart,
-                         "Where services listen, each at its own port: on this machine alone, or on "
-                         "all of its addresses. Whoever reaches a service may use it.",
-                         FIELD(services.address), kServiceAddresses));
+  table.push_back(
+      choice("services", "address", kRestart,
+             "Where services listen, each at its own port: on this machine alone, or on "
+             "all of its addresses. Whoever reaches a service may use it.",
+             FIELD(services.address), kServiceAddresses));
 
   table.push_back(flag("cdi", "enabled", kRestart,
                        "Write descriptions of GPUs and slices for container runtimes.",

@@ -167,8 +167,9 @@ Result<serve::Service> Services::make(std::string name, const std::string& owner
   }));
   for (const store::ServiceRow& row : there) {
     if (row.name != service.name && row.port != service.settings.port) continue;
-    return err(ErrorCode::kAlreadyExists, "there is a service {} at port {} already; take another {}",
-               row.name, row.port, row.name == service.name ? "name" : "port");
+    return err(ErrorCode::kAlreadyExists,
+               "there is a service {} at port {} already; take another {}", row.name, row.port,
+               row.name == service.name ? "name" : "port");
   }
   DIVVY_RETURN_IF_ERROR(parts_.proxy.check_port(service.settings.port));
   DIVVY_RETURN_IF_ERROR(could_run(
@@ -220,6 +221,13 @@ ServiceSeen Services::seen(const std::string& name) const {
   const std::lock_guard lock(mutex_);
   const auto found = seen_.find(name);
   return found == seen_.end() ? ServiceSeen() : found->second;
+}
+
+std::vector<VersionLoad> Services::load() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<VersionLoad> all;
+  for (const auto& [key, load] : load_) all.push_back(load);
+  return all;
 }
 
 // --- The round ---
@@ -311,13 +319,43 @@ void Services::start(const serve::Service& service, serve::VersionNumber number,
   };
   desk.trouble.clear();
   if (const Status done = submit(); !done) {
-    desk.trouble = fmt::format("no replica of version {} can be started: {}", number,
-                               done.error().message);
+    desk.trouble =
+        fmt::format("no replica of version {} can be started: {}", number, done.error().message);
     desk.not_before = now + kRetry;
     look_again(kRetry);
-    log_warning("replica refused",
-                {{"service", service.name}, {"reason", done.error().message}});
+    log_warning("replica refused", {{"service", service.name}, {"reason", done.error().message}});
   }
+}
+
+// The proxy begins anew with every configuration.
+void Services::count(const serve::Service& service, Desk& desk,
+                     const std::vector<ReplicaSeen>& replicas) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [key, load] : load_) {
+    if (key.first == service.name) load.replicas = load.ready = load.in_flight = 0;
+  }
+  for (const ReplicaSeen& seen : replicas) {
+    const auto started = desk.started.find(seen.replica.job);
+    if (started == desk.started.end()) continue;
+    VersionLoad& load = load_[{service.name, seen.replica.version}];
+    load.service = service.name;
+    load.version = seen.replica.version;
+    ++load.replicas;
+    const auto known = service.replicas.find(seen.replica.job);
+    if (known != service.replicas.end() && known->second.ready) ++load.ready;
+    load.in_flight += seen.replica.in_flight;
+    const auto more = [](std::uint64_t now, std::uint64_t& before) {
+      const std::uint64_t added = now >= before ? now - before : now;
+      before = now;
+      return added;
+    };
+    load.requests += more(seen.requests, started->second.requests);
+    load.errors += more(seen.errors, started->second.errors);
+  }
+  // Of versions that nobody can go back to.
+  std::erase_if(load_, [&](const auto& entry) {
+    return entry.first.first == service.name && service.find(entry.first.second) == nullptr;
+  });
 }
 
 bool Services::decide(Entry& entry, Desk& desk, ServiceSeen& seen,
@@ -348,9 +386,8 @@ bool Services::decide(Entry& entry, Desk& desk, ServiceSeen& seen,
   for (const serve::Replica& replica : replicas) {
     if (replica.phase == serve::Phase::kEnded) desk.started.erase(replica.job);
   }
-  std::erase_if(seen.replicas, [](const ReplicaSeen& one) {
-    return one.replica.phase == serve::Phase::kEnded;
-  });
+  std::erase_if(seen.replicas,
+                [](const ReplicaSeen& one) { return one.replica.phase == serve::Phase::kEnded; });
   for (const model::JobId job : plan.stop) {
     const Status told = parts_.dispatcher.cancel(job, fmt::format("divvy serve {}", before.name));
     if (!told && told.error().code != ErrorCode::kNotFound) {
@@ -360,10 +397,9 @@ bool Services::decide(Entry& entry, Desk& desk, ServiceSeen& seen,
   }
   for (const serve::VersionNumber version : plan.start) start(entry.service, version, desk);
   if (plan.look_at) look_again(std::max<Duration>(*plan.look_at - now, kRest));
-  const bool moves =
-      !plan.start.empty() || !plan.stop.empty() || entry.service != before ||
-      std::ranges::any_of(entry.service.replicas,
-                          [](const auto& known) { return !known.second.ready; });
+  const bool moves = !plan.start.empty() || !plan.stop.empty() || entry.service != before ||
+                     std::ranges::any_of(entry.service.replicas,
+                                         [](const auto& known) { return !known.second.ready; });
   const serve::Scale& scale = entry.service.settings.scale;
   if (moves || entry.service.deleting) look_again(kSoon);
   if (scale.least != scale.most) look_again(entry.service.desired == 0 ? kAsleep : kScaling);
@@ -434,6 +470,7 @@ std::optional<Duration> Services::step() {
       }
     }
     (void)decide(entry, desk, seen, traffic);
+    count(entry.service, desk, seen.replicas);
     seen.trouble = desk.trouble;
     if (!entry.service.deleting) sites.push_back(site_of(entry.service, desk, seen.replicas));
   }
@@ -448,6 +485,7 @@ std::optional<Duration> Services::step() {
   }
   routing_ = !entries->empty() || !troubles;
   const std::lock_guard lock(mutex_);
+  std::erase_if(load_, [&](const auto& entry) { return !all.contains(entry.first.first); });
   seen_ = std::move(all);
   return patience_;
 }

@@ -42,6 +42,17 @@ struct ServiceSeen {
   std::string trouble;  // that somebody has to do something about; empty: none
 };
 
+// For monitoring: a version of a service. Counters begin with the daemon.
+struct VersionLoad {
+  std::string service;
+  serve::VersionNumber version = 0;
+  std::uint32_t replicas = 0;
+  std::uint32_t ready = 0;
+  std::uint32_t in_flight = 0;
+  std::uint64_t requests = 0;
+  std::uint64_t errors = 0;
+};
+
 class Services {
  public:
   struct Parts {
@@ -73,10 +84,10 @@ class Services {
   [[nodiscard]] Result<serve::Service> find(const std::string& name);
   [[nodiscard]] Result<std::vector<serve::Service>> list();
   [[nodiscard]] ServiceSeen seen(const std::string& name) const;
+  [[nodiscard]] std::vector<VersionLoad> load() const;
   // The job that is the replica of a version, but for its port.
   [[nodiscard]] static model::JobSpec replica_of(const serve::Service& service,
-                                                 const serve::Version& version,
-                                                 std::uint16_t port);
+                                                 const serve::Version& version, std::uint16_t port);
   [[nodiscard]] Status could_run(const model::JobSpec& job, const std::string& owner);
 
   // One round; how long it may take until the next one. Nothing: until something happens.
@@ -89,6 +100,8 @@ class Services {
   struct Started {
     serve::VersionNumber version = 0;
     std::uint16_t port = 0;
+    std::uint64_t requests = 0;  // as the proxy said last
+    std::uint64_t errors = 0;
   };
   // Of one service, by the one thread that makes the rounds.
   struct Desk {
@@ -116,6 +129,7 @@ class Services {
                                            const std::vector<ReplicaSeen>& replicas);
   [[nodiscard]] std::set<std::uint16_t> taken_ports() const;
   void look_again(Duration within);
+  void count(const serve::Service& service, Desk& desk, const std::vector<ReplicaSeen>& replicas);
 
   Parts parts_;
   std::map<std::string, Desk> desks_;
@@ -126,6 +140,8 @@ class Services {
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
   std::map<std::string, ServiceSeen> seen_;
+  using LoadKey = std::pair<std::string, serve::VersionNumber>;
+  std::map<LoadKey, VersionLoad> load_;
   bool woken_ = true;
   bool stopping_ = false;
   std::atomic<bool> any_ = true;

@@ -32,8 +32,8 @@ class ServicesTest : public ::testing::Test {
     open();
   }
   void make(std::uint32_t least, std::uint32_t most) {
-    const auto made = services_->make("model", "ada", serve::test_settings(least, most),
-                                      serve::test_replica());
+    const auto made =
+        services_->make("model", "ada", serve::test_settings(least, most), serve::test_replica());
     ASSERT_TRUE(made) << made.error().message;
   }
   serve::Service service() { return services_->find("model").value(); }
@@ -45,9 +45,8 @@ class ServicesTest : public ::testing::Test {
     }
   }
   [[nodiscard]] std::size_t running() {
-    const auto jobs = house_.database->read([](store::Connection& connection) {
-      return store::JobTable(connection).unfinished();
-    });
+    const auto jobs = house_.database->read(
+        [](store::Connection& connection) { return store::JobTable(connection).unfinished(); });
     return jobs->size();
   }
   [[nodiscard]] std::size_t asked() const {
@@ -198,8 +197,10 @@ TEST_F(ServicesTest, WhatCannotBeIsRefusedBeforeItIsMade) {
   };
   EXPECT_EQ(make("model", 8000), "port 8000 is taken by another program");
   EXPECT_EQ(make("model", 8001), "");
-  EXPECT_EQ(make("model", 8002), "there is a service model at port 8001 already; take another name");
-  EXPECT_EQ(make("other", 8001), "there is a service model at port 8001 already; take another port");
+  EXPECT_EQ(make("model", 8002),
+            "there is a service model at port 8001 already; take another name");
+  EXPECT_EQ(make("other", 8001),
+            "there is a service model at port 8001 already; take another port");
   proxy_.missing = true;
   EXPECT_EQ(make("third", 8003), "services need haproxy");
 }

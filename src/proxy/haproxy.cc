@@ -111,6 +111,17 @@ Status check_free(const std::string& address, std::uint16_t port) {
              std::strerror(errno));
 }
 
+// One that is there stays as it is.
+Status make_folder(const std::filesystem::path& path, mode_t mode) {
+  if (::mkdir(path.c_str(), mode) != 0) {
+    if (errno == EEXIST) return {};
+    return err(ErrorCode::kIo, "{} could not be made: {}", path.string(), std::strerror(errno));
+  }
+  // Whatever the mask of modes leaves.
+  if (::chmod(path.c_str(), mode) == 0) return {};
+  return err(ErrorCode::kIo, "{} keeps its rights: {}", path.string(), std::strerror(errno));
+}
+
 Status write_file(const std::filesystem::path& folder, const char* name, std::string_view text) {
   DIVVY_TRY(fd, sys::open_folder(folder.string()));
   DIVVY_RETURN_IF_ERROR(sys::write_whole(fd.get(), name, text));
@@ -181,27 +192,31 @@ Status Haproxy::prepare_folder() {
   const passwd* user = root ? ::getpwnam(kUser) : nullptr;
   if (root && user == nullptr) {
     return err(ErrorCode::kFailedPrecondition,
-               "there is no user {}, as whom haproxy is to run; the package haproxy makes it", kUser);
+               "there is no user {}, as whom haproxy is to run; the package haproxy makes it",
+               kUser);
   }
-  for (const auto& [path, mode] : {std::pair(options_.folder, root ? 0711 : 0700),
-                                   std::pair(options_.folder / "own", 0700)}) {
-    if (::mkdir(path.c_str(), static_cast<mode_t>(mode)) != 0 && errno != EEXIST) {
-      return err(ErrorCode::kIo, "{} could not be made: {}", path.string(), std::strerror(errno));
-    }
-  }
+  DIVVY_RETURN_IF_ERROR(make_folder(options_.folder, root ? 0711 : 0700));
+  const std::filesystem::path own = options_.folder / "own";
+  // For haproxy and for our group: root's daemon does not get past the rights of folders. Nobody
+  // else gets to the sockets in it, whose own rights do not matter.
+  DIVVY_RETURN_IF_ERROR(make_folder(own, root ? 0770 : 0700));
   as_whom_.clear();
   if (!root) return {};
-  if (::lchown((options_.folder / "own").c_str(), user->pw_uid, user->pw_gid) != 0) {
-    return err(ErrorCode::kIo, "{} could not be given to {}: {}", (options_.folder / "own").string(),
-               kUser, std::strerror(errno));
+  if (::lchown(own.c_str(), user->pw_uid, ::getegid()) != 0) {
+    return err(ErrorCode::kIo, "{} could not be given to {}: {}", own.string(), kUser,
+               std::strerror(errno));
   }
   const auto setpriv = find_program("setpriv");
   if (setpriv.empty()) {
     return err(ErrorCode::kUnsupported, "setpriv (package util-linux) is not on this machine");
   }
   user_ = user->pw_uid;
-  as_whom_ = {setpriv.string(), fmt::format("--reuid={}", user->pw_uid),
-              fmt::format("--regid={}", user->pw_gid), "--clear-groups", "--no-new-privs", "--"};
+  as_whom_ = {setpriv.string(),
+              fmt::format("--reuid={}", user->pw_uid),
+              fmt::format("--regid={}", user->pw_gid),
+              "--clear-groups",
+              "--no-new-privs",
+              "--"};
   return {};
 }
 
@@ -222,8 +237,8 @@ Status Haproxy::check_config(const std::string& config) {
   DIVVY_RETURN_IF_ERROR(write_file(options_.folder, kConfig, config));
   std::vector<std::string> words = as_whom_;
   const auto program = find_program("haproxy");
-  for (const std::string& word : {program.string(), std::string("-c"), std::string("-f"),
-                                  file(kConfig).string()}) {
+  for (const std::string& word :
+       {program.string(), std::string("-c"), std::string("-f"), file(kConfig).string()}) {
     words.push_back(word);
   }
   return with_context(run_program(std::move(words), file(kLog), kPatience),
@@ -251,7 +266,7 @@ Status Haproxy::start(const std::string& config) {
   const auto program = find_program("haproxy");
   for (const std::string& word :
        {program.string(), std::string("-W"), std::string("-D"), std::string("-p"),
-        file(kPid).string(), std::string("-S"), file(kMaster).string() + ",mode,600",
+        file(kPid).string(), std::string("-S"), file(kMaster).string() + ",mode,666",
         std::string("-f"), file(kConfig).string()}) {
     words.push_back(word);
   }
@@ -383,6 +398,7 @@ Status Haproxy::adjust(const std::vector<Site>& sites) const {
     }
     for (const ServerState& state : states) {
       if (state.proxy != backend || wanted.contains(state.server)) continue;
+      if (state.server == own_server_name()) continue;
       const std::string name = backend + "/" + state.server;
       commands.push_back(fmt::format("set server {} state maint", name));
       // Refused while it has a connection; then the next look tries again.
@@ -410,7 +426,7 @@ Result<Report> Haproxy::report() {
     if (line.server == "BACKEND") {
       site.in_flight = line.in_flight;
       site.requests = line.requests;
-    } else {
+    } else if (line.server != own_server_name()) {
       ServerReport& server = site.servers[line.server];
       server.in_flight = line.in_flight;
       server.requests = line.requests;
@@ -436,7 +452,7 @@ Result<Report> Haproxy::report() {
       SiteReport& site = report[std::string(name)];
       if (line.server == "BACKEND") {
         site.in_flight += line.in_flight;
-      } else {
+      } else if (line.server != own_server_name()) {
         site.servers[line.server].in_flight += line.in_flight;
       }
     }

@@ -23,8 +23,8 @@ bool is_name(std::string_view text) {
 bool is_path(std::string_view text) {
   constexpr std::string_view kOthers = "/-._~?=&%:@!+,;";
   return text.starts_with('/') && std::ranges::all_of(text, [kOthers](char c) {
-    return is_letter_or_digit(c) || kOthers.find(c) != std::string_view::npos;
-  });
+           return is_letter_or_digit(c) || kOthers.find(c) != std::string_view::npos;
+         });
 }
 
 bool is_address(std::string_view text) {
@@ -69,9 +69,12 @@ std::string site_text(const Site& site, const ConfigPlaces& places) {
       // A request may be sent twice only where the method allows it; one that reached nobody may
       // always.
       "  http-request disable-l7-retry unless METH_GET or METH_OPTIONS\n"
-      "  http-request lua.divvy_wait {6}\n",
+      "  http-request lua.divvy_wait {6}\n"
+      "  use-server {7} if {{ var(txn.divvy_old) -m bool }}\n"
+      "  server {7} {8}:{2} weight 0\n",
       frontend, places.address, site.port, backend, site.ready, site.name,
-      std::chrono::milliseconds(site.wait).count());
+      std::chrono::milliseconds(site.wait).count(), own_server_name(),
+      places.address == "::" ? "::1" : "127.0.0.1");
   for (const Server& server : site.servers) {
     if (server.weight == 0) continue;
     text += fmt::format("  server {} 127.0.0.1:{} weight {} {}\n", server.name, server.port,
@@ -90,6 +93,8 @@ std::string_view site_of_backend(std::string_view name) {
   return name.starts_with(kBackend) ? name.substr(kBackend.size()) : std::string_view();
 }
 
+std::string_view own_server_name() { return "divvy-self"; }
+
 std::string_view check_words() {
   return "check inter 1s fastinter 250 downinter 250 rise 1 fall 3";
 }
@@ -100,6 +105,11 @@ core.register_action("divvy_wait", {"http-req"}, function(txn, patience)
   local backend = txn.f:be_name()
   local left = tonumber(patience)
   while left > 0 and txn.f:nbsrv(backend) == 0 do
+    -- An old worker learns of no servers any more: the new one does.
+    if txn.f:stopping() then
+      txn:set_var("txn.divvy_old", true)
+      return
+    end
     core.msleep(25)
     left = left - 25
   end
@@ -115,7 +125,7 @@ Result<std::string> write_config(const ConfigPlaces& places, const std::vector<S
   std::string text = fmt::format(
       "# Written by divvyd, which writes it again: changes are lost.\n"
       "global\n"
-      "  stats socket {} mode 600 level admin expose-fd listeners\n"
+      "  stats socket {} mode 666 level admin expose-fd listeners\n"
       "  lua-load {}\n"
       "  nbthread {}\n"
       "  fd-hard-limit 20000\n"

@@ -33,6 +33,9 @@ struct ConfigPlaces {
 // The site of such a name; empty where it is none of ours.
 [[nodiscard]] std::string_view site_of_backend(std::string_view name);
 
+// A server of every site that is haproxy itself: for requests that an old worker has to hand on.
+[[nodiscard]] std::string_view own_server_name();
+
 // How a server is looked at; also for those that are added at run time.
 [[nodiscard]] std::string_view check_words();
 

@@ -13,7 +13,10 @@ const ConfigPlaces kPlaces{.control = "/run/divvy/serve/own/control.sock",
                            .threads = 2};
 
 Site site() {
-  return {.name = "model", .port = 8000, .ready = "/health", .wait = 60s,
+  return {.name = "model",
+          .port = 8000,
+          .ready = "/health",
+          .wait = 60s,
           .servers = {{"j1", 20001, 256}, {"j2", 20002, 0}}};
 }
 
@@ -28,7 +31,8 @@ TEST(HaproxyConfig, ServersThatMayNotBeAskedAreLeftOut) {
 
 TEST(HaproxyConfig, NothingThatAUserWroteCanAddToIt) {
   const auto refused = [](const Site& bad) { return !write_config(kPlaces, {bad}).has_value(); };
-  for (const std::string text : {"a b", "a\nbind :1", "a\"", "a#", "a'", "a\\", "a$HOME", "a{", ""}) {
+  for (const std::string text :
+       {"a b", "a\nbind :1", "a\"", "a#", "a'", "a\\", "a$HOME", "a{", ""}) {
     Site bad = site();
     bad.name = text;
     EXPECT_TRUE(refused(bad)) << text;

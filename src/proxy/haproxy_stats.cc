@@ -44,7 +44,7 @@ class Table {
     const auto column = std::ranges::find(names_, name) - names_.begin();
     const auto index = static_cast<std::size_t>(column);
     return index < names_.size() && index < rows_[row].size() ? rows_[row][index]
-                                                             : std::string_view();
+                                                              : std::string_view();
   }
 
  private:

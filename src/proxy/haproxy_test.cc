@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -78,6 +79,9 @@ std::uint16_t free_port() {
 // The body of the answer, or its first line where it is no 200.
 std::string get(std::uint16_t port) {
   const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  // Only a test that fails waits so long.
+  const timeval most{60, 0};
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
   const sockaddr_in to = local(port);
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0) return "refused";
   const std::string_view question = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
@@ -132,7 +136,10 @@ class HaproxyTest : public ::testing::Test {
 TEST_F(HaproxyTest, AServerGetsRequestsWhenItIsSaidSoAndNotBefore) {
   const Origin one("one");
   const Origin two("two");
-  Site site{.name = "model", .port = port_, .ready = "/", .wait = 30s,
+  Site site{.name = "model",
+            .port = port_,
+            .ready = "/",
+            .wait = 600s,
             .servers = {{"j1", one.port(), 0}}};
   EXPECT_TRUE(apply({site}).empty());
   ASSERT_TRUE(is_healthy("j1"));
@@ -160,7 +167,10 @@ TEST_F(HaproxyTest, AServerGetsRequestsWhenItIsSaidSoAndNotBefore) {
 TEST_F(HaproxyTest, AnotherServiceAndAnotherDaemonDisturbNobody) {
   const Origin one("one");
   const std::uint16_t other_port = free_port();
-  const Site site{.name = "model", .port = port_, .ready = "/", .wait = 30s,
+  const Site site{.name = "model",
+                  .port = port_,
+                  .ready = "/",
+                  .wait = 600s,
                   .servers = {{"j1", one.port(), 256}}};
   const Site other{.name = "other", .port = other_port, .ready = "/", .wait = 1s, .servers = {}};
   EXPECT_TRUE(apply({site}).empty());
@@ -179,10 +189,28 @@ TEST_F(HaproxyTest, AnotherServiceAndAnotherDaemonDisturbNobody) {
   EXPECT_EQ(wrong, 0);
 }
 
+TEST_F(HaproxyTest, ARequestThatWaitsOutlivesAReload) {
+  const Origin one("one");
+  Site site{.name = "model", .port = port_, .ready = "/", .wait = 600s, .servers = {}};
+  const Site other{.name = "other", .port = free_port(), .ready = "/", .wait = 1s, .servers = {}};
+  EXPECT_TRUE(apply({site}).empty());
+  std::string answer;
+  std::thread client([&] { answer = get(port_); });
+  EXPECT_TRUE(sees([](const Report& report) { return report.at("model").in_flight == 1; }));
+  EXPECT_TRUE(apply({site, other}).empty());
+  site.servers = {{"j1", one.port(), 256}};
+  EXPECT_TRUE(apply({site, other}).empty());
+  client.join();
+  EXPECT_EQ(answer, "one");
+}
+
 TEST_F(HaproxyTest, APortThatIsTakenIsSaidAndHoldsUpNobodyElse) {
   const Origin one("one");
   const Site taken{.name = "taken", .port = one.port(), .ready = "/", .wait = 1s, .servers = {}};
-  const Site site{.name = "model", .port = port_, .ready = "/", .wait = 1s,
+  const Site site{.name = "model",
+                  .port = port_,
+                  .ready = "/",
+                  .wait = 1s,
                   .servers = {{"j1", one.port(), 256}}};
   const Troubles troubles = apply({taken, site});
   ASSERT_EQ(troubles.size(), 1U);
@@ -192,8 +220,8 @@ TEST_F(HaproxyTest, APortThatIsTakenIsSaidAndHoldsUpNobodyElse) {
 }
 
 TEST_F(HaproxyTest, WithoutServicesThereIsNoProcess) {
-  EXPECT_TRUE(apply({{.name = "model", .port = port_, .ready = "/", .wait = 1s, .servers = {}}})
-                  .empty());
+  EXPECT_TRUE(
+      apply({{.name = "model", .port = port_, .ready = "/", .wait = 1s, .servers = {}}}).empty());
   const auto report = proxy().report();
   EXPECT_TRUE(report) << report.error().message;
   EXPECT_TRUE(apply({}).empty());

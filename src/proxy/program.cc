@@ -42,8 +42,8 @@ Result<pid_t> spawn(std::vector<std::string> words, const std::filesystem::path&
                              POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
   pid_t pid = -1;
   const int failed =
-      ::posix_spawn(&pid, words[0].c_str(), &actions, &attributes,
-                    sys::exec_pointers(words).data(), sys::exec_pointers(variables).data());
+      ::posix_spawn(&pid, words[0].c_str(), &actions, &attributes, sys::exec_pointers(words).data(),
+                    sys::exec_pointers(variables).data());
   ::posix_spawn_file_actions_destroy(&actions);
   ::posix_spawnattr_destroy(&attributes);
   if (failed == 0) return pid;
@@ -77,8 +77,8 @@ Status run_program(std::vector<std::string> words, const std::filesystem::path& 
     pollfd wait{life->get(), POLLIN, 0};
     const auto until = std::chrono::steady_clock::now() + patience;
     for (;;) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-          until - std::chrono::steady_clock::now());
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
       if (left.count() > 0 && ::poll(&wait, 1, static_cast<int>(left.count())) < 0 &&
           errno == EINTR) {
         continue;

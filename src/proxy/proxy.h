@@ -25,7 +25,7 @@ struct Server {
 struct Site {
   std::string name;  // model/name.h
   std::uint16_t port = 0;
-  std::string ready;  // a path of plain characters
+  std::string ready;             // a path of plain characters
   std::chrono::seconds wait{0};  // of a request while there is no server
   std::vector<Server> servers;
   friend bool operator==(const Site&, const Site&) = default;

@@ -131,16 +131,17 @@ class Planner {
       if (is_candidate(known.version)) {
         take_back(why);
       } else {
-        service_.tell(now_, fmt::format("a replica of version {} is replaced: {}", known.version,
-                                        why));
+        service_.tell(now_,
+                      fmt::format("a replica of version {} is replaced: {}", known.version, why));
       }
     }
     if (!service_.candidate) return;
     const Version& candidate = *service_.find(service_.candidate->version);
     if (candidate.failures >= kMostFailures) {
-      take_back(fmt::format("its replicas ended {} times by themselves; divvy logs shows their last "
-                            "words",
-                            candidate.failures));
+      take_back(
+          fmt::format("its replicas ended {} times by themselves; divvy logs shows their last "
+                      "words",
+                      candidate.failures));
     }
   }
 
@@ -174,9 +175,9 @@ class Planner {
     }
   }
   void set_desired(std::uint32_t replicas) {
-    service_.tell(now_, fmt::format("{} instead of {}, with {} in flight",
-                                    counted(replicas, "replica"), service_.desired,
-                                    counted(traffic_->in_flight, "request")));
+    service_.tell(now_,
+                  fmt::format("{} instead of {}, with {} in flight", counted(replicas, "replica"),
+                              service_.desired, counted(traffic_->in_flight, "request")));
     service_.desired = replicas;
     memory_.calm_since.reset();
   }
@@ -205,8 +206,8 @@ class Planner {
   }
 
   [[nodiscard]] std::uint32_t serving(VersionNumber version) const {
-    return static_cast<std::uint32_t>(std::ranges::count_if(
-        service_.replicas, [version](const auto& entry) {
+    return static_cast<std::uint32_t>(
+        std::ranges::count_if(service_.replicas, [version](const auto& entry) {
           return entry.second.version == version && !entry.second.retiring;
         }));
   }
@@ -281,7 +282,8 @@ class Planner {
     const auto ready = std::ranges::count_if(service_.replicas, [number](const auto& entry) {
       return entry.second.version == number && entry.second.ready;
     });
-    if (static_cast<std::uint32_t>(ready) < targets_[number] || serving(service_.stable) > 0) return;
+    if (static_cast<std::uint32_t>(ready) < targets_[number] || serving(service_.stable) > 0)
+      return;
     service_.tell(now_, fmt::format("version {} replaces version {}", number, service_.stable));
     service_.stable = number;
     service_.candidate.reset();

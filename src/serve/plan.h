@@ -20,7 +20,7 @@
 namespace divvy::serve {
 
 enum class Phase {
-  kWaiting,   // for a place, or is being started
+  kWaiting,  // for a place, or is being started
   kRunning,
   kStopping,  // has been told to end
   kEnded,     // is told once

@@ -38,10 +38,15 @@ class Life {
     const WallTime now = world_.now_;
     Replica* const job = any_job(event.lot);
     switch (event.kind) {
-      case 0: case 1: case 2: case 3:
+      case 0:
+      case 1:
+      case 2:
+      case 3:
         if (job != nullptr && job->phase == Phase::kWaiting) world_.run(job->job);
         break;
-      case 4: case 5: case 6:
+      case 4:
+      case 5:
+      case 6:
         if (job != nullptr && job->phase == Phase::kRunning) job->healthy = true;
         break;
       case 7:  // one that hangs
@@ -57,7 +62,8 @@ class Life {
         if (job != nullptr) job->healthy = false;
         break;
       case 10:
-        (void)update(service, test_replica(), event.lot % 4 == 0 ? event.lot % 99 + 1 : 100, "ada", now);
+        (void)update(service, test_replica(), event.lot % 4 == 0 ? event.lot % 99 + 1 : 100, "ada",
+                     now);
         break;
       case 11:
         (void)promote(service, event.lot % 2 == 0 ? 100 : event.lot % 100 + 1, "ada", now);
@@ -97,14 +103,17 @@ class Life {
     const Service& after = world_.service_;
     RC_ASSERT(check(after).has_value());
     // Never more than are wanted, and one.
-    const std::uint32_t wanted = std::max<std::uint32_t>(after.desired, after.candidate || before.candidate ? 1 : 0);
+    const std::uint32_t wanted =
+        std::max<std::uint32_t>(after.desired, after.candidate || before.candidate ? 1 : 0);
     if (!made.start.empty()) RC_ASSERT(world_.jobs_.size() <= wanted + 1U);
     // What was ready before and did not fail by itself was not taken away below what is wanted.
     std::uint32_t could = 0;  // be ready
     std::uint32_t are = 0;
     for (const auto& [id, known] : before.replicas) {
       const auto job = jobs.find(id);
-      if (known.ready && job != jobs.end() && job->second.phase == Phase::kRunning && job->second.healthy) ++could;
+      if (known.ready && job != jobs.end() && job->second.phase == Phase::kRunning &&
+          job->second.healthy)
+        ++could;
     }
     for (const auto& [id, known] : after.replicas) are += known.ready ? 1U : 0U;
     RC_ASSERT(are >= std::min(could, wanted));

@@ -249,8 +249,8 @@ TEST(Plan, AReplicaThatIsPreemptedComesBackAsTheSameJob) {
   world.jobs_.at(JobId(1)).phase = Phase::kStopping;
   EXPECT_TRUE(world.round().start.empty());
   EXPECT_EQ(world.ready(), 0U);
-  world.jobs_.at(JobId(1)) = Replica{
-      .job = JobId(1), .version = 1, .phase = Phase::kWaiting, .since = world.now_};
+  world.jobs_.at(JobId(1)) =
+      Replica{.job = JobId(1), .version = 1, .phase = Phase::kWaiting, .since = world.now_};
   EXPECT_TRUE(world.round().start.empty());
   ASSERT_LT(world.settle(), 20);
   EXPECT_EQ(world.ready(), 1U);

@@ -31,7 +31,8 @@ TEST(ServiceDocument, ABodyNamesWhatIsWrongWithIt) {
   EXPECT_EQ(refusal(R"({"port": 8000, "job": {"gpu": 0.2}})"), "name: it is missing");
   EXPECT_EQ(refusal(R"({"name": "a", "port": 8000, "job": {"gpu": 0.2, "comand": []}})"),
             "job: comand: there is no such field; did you mean command?");
-  EXPECT_NE(refusal(R"({"name": "a", "port": 70000, "job": {}})").find("port: "), std::string::npos);
+  EXPECT_NE(refusal(R"({"name": "a", "port": 70000, "job": {}})").find("port: "),
+            std::string::npos);
   EXPECT_NE(refusal(R"({"name": "a", "port": 80, "job": {"gpu": 1}, "replicas": {"lest": 1}})")
                 .find("replicas.lest"),
             std::string::npos);
