@@ -21,7 +21,12 @@ ControlSide::ControlSide(Clock& clock, ControlSettings settings)
     : settings_(std::move(settings)), clock_(clock) {}
 
 ControlSide::~ControlSide() {
-  // Its thread calls the bell.
+  // The network calls all of the rest.
+  network_.reset();
+  // Its thread calls the bell, and the services.
+  if (dispatcher_) dispatcher_->on_events({});
+  services_.reset();
+  schedules_.reset();
   dispatcher_.reset();
 }
 
@@ -36,7 +41,21 @@ Result<std::unique_ptr<ControlSide>> ControlSide::create(const agent::Agents& ag
                                                      .clock = clock,
                                                      .settings = made->settings_.queue}));
   made->dispatcher_ = std::move(dispatcher);
-  made->dispatcher_->on_events([bell = &made->bell_] { bell->ring(); });
+  made->proxy_ = std::make_unique<proxy::Haproxy>(proxy::Haproxy::Options{
+      .folder = made->settings_.run / "serve", .address = made->settings_.services_address});
+  DIVVY_TRY(services, control::Services::create({.database = *made->database_,
+                                                 .dispatcher = *made->dispatcher_,
+                                                 .proxy = *made->proxy_,
+                                                 .clock = clock}));
+  made->services_ = std::move(services);
+  made->schedules_ = std::make_unique<control::Schedules>(
+      control::Schedules::Parts{.database = *made->database_,
+                                .dispatcher = *made->dispatcher_,
+                                .clock = clock});
+  made->dispatcher_->on_events([bell = &made->bell_, services = made->services_.get()] {
+    bell->ring();
+    services->wake();
+  });
   made->retention_ = std::make_unique<control::Retention>(*made->database_, agents, clock,
                                                           made->settings_.retention);
   made->api_ = std::make_unique<api::Api>(api::Parts{
@@ -56,10 +75,15 @@ Result<std::unique_ptr<ControlSide>> ControlSide::create(const agent::Agents& ag
             return home->settings_.shown;
           },
       .what_if = &made->what_if_,
-      .keep_channels = made->settings_.keep_channels});
+      .keep_channels = made->settings_.keep_channels,
+      .services = made->services_.get(),
+      .services_address = made->settings_.services_address,
+      .schedules = made->schedules_.get()});
   DIVVY_RETURN_IF_ERROR(api::apply_settings(made->api_->parts()));
   DIVVY_RETURN_IF_ERROR(made->serve_network());
   made->retention_->begin();
+  made->services_->begin();
+  made->schedules_->begin();
   made->sampler_ = std::make_unique<api::UseSampler>(agents, clock, made->history_);
   made->sampler_->begin();
   return made;

@@ -18,14 +18,18 @@
 #include "base/result.h"
 #include "control/dispatcher.h"
 #include "control/retention.h"
+#include "control/schedules.h"
+#include "control/services.h"
 #include "jobs/settings.h"
 #include "net/http.h"
+#include "proxy/haproxy.h"
 #include "store/database.h"
 
 namespace divvy {
 
 struct ControlSettings {
   std::filesystem::path state;
+  std::filesystem::path run;
   jobs::Settings queue;
   control::Retention::Rules retention;
   std::string address = "off";  // of the API for the network
@@ -34,7 +38,8 @@ struct ControlSettings {
   std::uint32_t max_rate = 100;
   bool console = true;  // served beside the API
   Duration keep_channels = std::chrono::minutes(10);
-  std::vector<api::SettingLine> shown{};  // all of the configuration, for who asks
+  std::string services_address = "127.0.0.1";  // where services listen
+  std::vector<api::SettingLine> shown{};       // all of the configuration, for who asks
 };
 
 class ControlSide {
@@ -64,6 +69,7 @@ class ControlSide {
   // For the metrics; from any thread.
   [[nodiscard]] jobs::Load load() const { return dispatcher_->load(); }
   [[nodiscard]] DurationCounts passes() const { return dispatcher_->passes(); }
+  [[nodiscard]] std::vector<control::VersionLoad> services() const { return services_->load(); }
   // Has the store forget what nobody needs any more; does not wait for it.
   void tidy() const;
 
@@ -82,6 +88,9 @@ class ControlSide {
   api::EventBell bell_;
   std::unique_ptr<control::Dispatcher> dispatcher_;
   std::unique_ptr<control::Retention> retention_;
+  std::unique_ptr<proxy::Haproxy> proxy_;
+  std::unique_ptr<control::Services> services_;
+  std::unique_ptr<control::Schedules> schedules_;
   api::UseHistory history_;
   api::WhatIfDesk what_if_;
   std::unique_ptr<api::UseSampler> sampler_;

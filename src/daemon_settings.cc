@@ -52,6 +52,9 @@ ControlSettings control_settings_of(const config::DaemonConfig& config) {
   const auto seconds = [](Duration time) { return std::chrono::floor<model::Seconds>(time); };
   ControlSettings settings;
   settings.state = config.folders.state;
+  settings.run = config.folders.run;
+  constexpr std::string_view kAddresses[] = {"127.0.0.1", "0.0.0.0", "::"};
+  settings.services_address = kAddresses[static_cast<std::size_t>(config.services.address)];
   settings.queue.half_life = seconds(config.queue.half_life);
   settings.queue.preemption = config.queue.preemption;
   settings.queue.reservations = config.queue.reservations;

@@ -89,6 +89,7 @@ Status serve_control(const Started& started, const agent::Agents& agents, Clock&
     sources.waiting = [&queue] { return queue->dispatcher().waiting(); };
     sources.queue = [&queue] { return queue->load(); };
     sources.passes = [&queue] { return queue->passes(); };
+    sources.services = [&queue] { return queue->services(); };
     metrics.emplace(std::move(sources), metrics_options);
     metrics_server = api::serve_metrics(*metrics, metrics_options);
   }

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <array>
 #include <fstream>
 
 #include "api/routes.h"
@@ -177,6 +178,45 @@ TEST_F(PeopleSystem, AJobIsItsOwnersAndTheAdmins) {
   EXPECT_TRUE(has(call(eve, "GET", path).body, "hers"));
   EXPECT_EQ(status(eve, "DELETE", path), 200);
   EXPECT_TRUE(becomes(id, "cancelled"));
+}
+
+TEST_F(PeopleSystem, AServiceIsItsOwnersAndTheAdmins) {
+  if (::access("/usr/sbin/haproxy", X_OK) != 0) {
+    GTEST_SKIP() << "haproxy is not here (packages.txt has it)";
+  }
+  add_person("ada");
+  ASSERT_EQ(divvy({"user", "add", "bob"}).status, 0);
+  ASSERT_EQ(divvy({"user", "add", "eve", "--role", "admin"}).status, 0);
+  const std::string ada = token_for("ada");
+  const std::string bob = token_for("bob");
+  const std::string eve = token_for("eve");
+  // Its replicas never get ready; that is not what this is about.
+  const auto made = call(
+      ada, "POST", "/v1/services",
+      json::serialize(json::object{{"name", "hers"},
+                                   {"port", 17'017},
+                                   {"job",
+                                    {{"gpu", 0.1},
+                                     {"working_directory", "/"},
+                                     {"grace", "1s"},
+                                     {"command", {"sh", "-c", "exec sleep 1000 # secret"}}}}}));
+  ASSERT_EQ(made.status, 201) << made.body;
+  EXPECT_TRUE(has(made.body, "secret"));
+  const auto outside = call(bob, "GET", "/v1/services/hers");
+  EXPECT_EQ(outside.status, 200);
+  EXPECT_FALSE(has(outside.body, "secret")) << outside.body;
+  EXPECT_FALSE(has(call(bob, "GET", "/v1/services").body, "secret"));
+  const std::string job = R"({"job": {"gpu": 0.1, "command": ["true"]}})";
+  for (const auto& [method, what, body] :
+       std::vector<std::array<std::string, 3>>{{"PATCH", "", R"({"replicas": {"least": 0}})"},
+                                               {"POST", "/versions", job},
+                                               {"POST", "/promote", ""},
+                                               {"POST", "/rollback", ""},
+                                               {"DELETE", "", ""}}) {
+    EXPECT_EQ(call(bob, method, "/v1/services/hers" + what, body).status, 403) << method << what;
+  }
+  EXPECT_EQ(status(eve, "DELETE", "/v1/services/hers"), 200);
+  EXPECT_TRUE(eventually([&] { return status(eve, "GET", "/v1/services/hers") == 404; }));
 }
 
 TEST_F(PeopleSystem, EveryRouteAsksForThePermissionOfItsRow) {

@@ -14,6 +14,8 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "control/dispatcher.h"
+#include "control/schedules.h"
+#include "control/services.h"
 #include "jobs/settings.h"
 #include "model/seconds.h"
 #include "net/http.h"
@@ -50,6 +52,10 @@ struct Parts {
   WhatIfDesk* what_if = nullptr;
   // A channel into a member is kept for so long without a connection.
   Duration keep_channels = std::chrono::minutes(10);
+  // Null: this daemon keeps none.
+  control::Services* services = nullptr;
+  std::string services_address = "127.0.0.1";  // where they listen
+  control::Schedules* schedules = nullptr;     // likewise
 };
 
 using Answer = Result<net::HttpResponse>;

@@ -64,6 +64,23 @@ Answer make_backup(const Call& call);
 // reload.
 [[nodiscard]] Status apply_settings(const Parts& parts);
 
+// --- Services (service_handlers.cc) ---
+Answer list_services(const Call& call);
+Answer make_service(const Call& call);
+Answer get_service(const Call& call, const std::string& name);
+Answer change_service(const Call& call, const std::string& name);
+Answer update_service(const Call& call, const std::string& name);
+Answer promote_service(const Call& call, const std::string& name);
+Answer roll_back_service(const Call& call, const std::string& name);
+Answer delete_service(const Call& call, const std::string& name);
+
+// --- Schedules (schedule_handlers.cc) ---
+Answer list_schedules(const Call& call);
+Answer make_schedule(const Call& call);
+Answer get_schedule(const Call& call, const std::string& name);
+Answer change_schedule(const Call& call, const std::string& name);
+Answer delete_schedule(const Call& call, const std::string& name);
+
 // --- Machines: their GPUs, who holds slices (machine_handlers.cc) ---
 Answer get_node(const Call& call);
 Answer get_stats(const Call& call);

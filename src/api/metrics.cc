@@ -59,6 +59,7 @@ std::string write_metrics(const MetricsSnapshot& snapshot, const MetricsOptions&
   write_node_metrics(snapshot, out);
   write_tenant_metrics(snapshot, out);
   write_queue_metrics(snapshot, out);
+  write_service_metrics(snapshot, out);
   write_process_metrics(out);
   return std::move(out).take();
 }
@@ -83,6 +84,7 @@ MetricsSnapshot MetricsRoutes::snapshot() const {
   if (sources_.ledger_writable) result.ledger_writable = sources_.ledger_writable().has_value();
   if (sources_.queue) result.queue = sources_.queue();
   if (sources_.passes) result.passes = sources_.passes();
+  if (sources_.services) result.services = sources_.services();
   if (sources_.pods) result.pods = sources_.pods();
   return result;
 }

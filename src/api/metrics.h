@@ -54,6 +54,8 @@ struct MetricsSources {
   // How jobs and queues stand, and how long passes took; empty: there is no queue.
   std::function<jobs::Load()> queue = {};
   std::function<DurationCounts()> passes = {};
+  // Services, by version; empty: there are none.
+  std::function<std::vector<control::VersionLoad>()> services = {};
   // Whose slices they are in Kubernetes; empty: this is no node of one.
   std::function<std::map<model::MemberKey, PodOfTenant>()> pods = {};
 };

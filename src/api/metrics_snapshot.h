@@ -10,6 +10,7 @@
 
 #include "agent/tenants.h"
 #include "api/exposition.h"
+#include "control/services.h"
 #include "health/gpu_sample.h"
 #include "health/health_state.h"
 #include "jobs/tally.h"
@@ -43,6 +44,7 @@ struct MetricsSnapshot {
   bool ledger_writable = true;
   std::optional<jobs::Load> queue;  // Nothing: there is none
   DurationCounts passes;
+  std::vector<control::VersionLoad> services = {};
   std::map<model::MemberKey, PodOfTenant> pods = {};  // Empty where there is no Kubernetes
 };
 
@@ -57,6 +59,8 @@ void write_node_metrics(const MetricsSnapshot& snapshot, Exposition& out);
 void write_tenant_metrics(const MetricsSnapshot& snapshot, Exposition& out);
 // Jobs, queues and their users.
 void write_queue_metrics(const MetricsSnapshot& snapshot, Exposition& out);
+// Services.
+void write_service_metrics(const MetricsSnapshot& snapshot, Exposition& out);
 // What this process itself takes, as the kernel says now.
 void write_process_metrics(Exposition& out);
 

@@ -251,6 +251,75 @@ constexpr FieldRow kWhatIf[] = {
     {"leftOut", "integer", "Wait, and were too many to be simulated"},
     {"assumptions", "[text]", "What has to be so for this to come true"},
     {"policies", "[text]", "That there are"}, {"policy", "text", "That is in force"}};
+constexpr FieldRow kScaleRequest[] = {
+    {"least", "integer(0..128)-", "0: none while nobody asks for anything"}, {"most", "integer(0..128)-", ""},
+    {"in_flight", "integer(1..4294967295)-", "Requests that one replica works on at a time"},
+    {"calm", "seconds-", "So long fewer would do, before there are fewer"},
+    {"idle", "seconds-", "So long without a request, before there is none"}};
+constexpr FieldRow kServiceChange[] = {
+    {"port", "integer(1024..65535)-", "Where it is reached"},
+    {"ready", "text-", "A path that answers in a replica that may be asked"},
+    {"ready_within", "seconds-", "From when a replica runs"},
+    {"drain", "seconds-", "For requests in flight of a replica that is to end"},
+    {"wait", "seconds-", "Of a request while there is no replica"},
+    {"replicas", "ScaleRequest?-", ""}};
+constexpr FieldRow kServiceRequest[] = {
+    {"name", "name", ""}, {"port", "integer(1024..65535)", "Where it is reached"},
+    {"job", "JobSpec", "What each replica is; it finds its port in PORT"},
+    {"ready", "text-", "A path that answers in a replica that may be asked"},
+    {"ready_within", "seconds-", "From when a replica runs"},
+    {"drain", "seconds-", "For requests in flight of a replica that is to end"},
+    {"wait", "seconds-", "Of a request while there is no replica"},
+    {"replicas", "ScaleRequest?-", ""}};
+constexpr FieldRow kVersionRequest[] = {
+    {"job", "JobSpec", ""}, {"weight", "integer(1..100)?-", "Percent of the requests; below 100 until it is promoted"}};
+constexpr FieldRow kPromotionRequest[] = {{"weight", "integer(1..100)?-", "Percent of the requests"}};
+constexpr FieldRow kRollbackRequest[] = {{"to", "count?-", "The number of a version"}};
+constexpr FieldRow kServiceScale[] = {
+    {"least", "integer", ""}, {"most", "integer", ""}, {"inFlight", "integer", "For each replica"},
+    {"calmSeconds", "integer", ""}, {"idleSeconds", "integer", ""}};
+constexpr FieldRow kServiceCandidate[] = {
+    {"version", "integer", ""}, {"weight", "integer", "Percent of the requests"}};
+constexpr FieldRow kServiceVersion[] = {
+    {"number", "integer", ""}, {"state", "<stable,candidate,rejected,replaced>", ""},
+    {"madeUnixMilliseconds", "integer", ""}, {"failures", "integer", "In a row"},
+    {"rejected", "text", "Why it was taken back"}, {"replicas", "integer", ""},
+    {"readyReplicas", "integer", ""}, {"spec", "JobSpec-", "For its owner and admins"}};
+constexpr FieldRow kServiceReplica[] = {
+    {"job", "id", ""}, {"version", "integer", ""},
+    {"state", "<waiting,starting,ready,draining,stopping>", ""},
+    {"port", "integer", ""}, {"weight", "integer", "Of 256"}, {"inFlight", "integer", ""},
+    {"requests", "integer", "Since the proxy has known it"}, {"errors", "integer", "5xx and none at all"}};
+constexpr FieldRow kServiceStep[] = {{"unixMilliseconds", "integer", ""}, {"text", "text", ""}};
+constexpr FieldRow kService[] = {
+    {"apiVersion", "text-", ""}, {"kind", "text-", ""}, {"name", "text", ""}, {"owner", "text", ""},
+    {"state", "<ready,starting,updating,asleep,deleting>", ""}, {"trouble", "text", "What somebody has to do something about"},
+    {"address", "text", "Of the machine, where it listens"}, {"port", "integer", ""},
+    {"madeUnixMilliseconds", "integer", ""}, {"ready", "text", ""}, {"readyWithinSeconds", "integer", ""},
+    {"drainSeconds", "integer", ""}, {"waitSeconds", "integer", ""}, {"scale", "ServiceScale", ""},
+    {"desiredReplicas", "integer", ""}, {"readyReplicas", "integer", ""}, {"inFlight", "integer", ""},
+    {"stable", "integer", "A version"}, {"candidate", "ServiceCandidate?", ""},
+    {"versions", "[ServiceVersion]", "Oldest first"}, {"replicas", "[ServiceReplica]", ""},
+    {"history", "[ServiceStep]-", "For its owner and admins"}};
+constexpr FieldRow kServiceList[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Service]", ""}};
+constexpr FieldRow kScheduleChange[] = {
+    {"every", "text-", "Five fields as in crontab, or @daily and the like; in the time of the machine"},
+    {"missed", "<skip,once>-", "Runs whose time came while no daemon ran"},
+    {"overlap", "<skip,allow>-", "While the job of the last run has not ended"}, {"suspended", "boolean-", ""}};
+constexpr FieldRow kScheduleRequest[] = {
+    {"name", "name", ""},
+    {"every", "text", "Five fields as in crontab, or @daily and the like; in the time of the machine"},
+    {"missed", "<skip,once>-", "Runs whose time came while no daemon ran"},
+    {"overlap", "<skip,allow>-", "While the job of the last run has not ended"}, {"job", "JobSpec", ""}};
+constexpr FieldRow kSchedule[] = {
+    {"apiVersion", "text-", ""}, {"kind", "text-", ""}, {"name", "text", ""}, {"owner", "text", ""},
+    {"every", "text", ""}, {"missed", "<skip,once>", ""}, {"overlap", "<skip,allow>", ""}, {"suspended", "boolean", ""},
+    {"trouble", "text", "Of the last time"}, {"madeUnixMilliseconds", "integer", ""},
+    {"nextUnixMilliseconds", "integer?", ""}, {"lastUnixMilliseconds", "integer?", ""},
+    {"lastJob", "id?", ""}, {"spec", "JobSpec", ""}};
+constexpr FieldRow kScheduleList[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Schedule]", ""}};
 constexpr FieldRow kBackupRequest[] = {{"to", "text", "A file on the machine, by its whole path"}};
 constexpr FieldRow kBackup[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"to", "text", ""}};
@@ -293,6 +362,14 @@ constexpr SchemaRow kSchemas[] = {
     {"CordonRequest", "", kCordonRequest, true}, {"WhatIfNodes", "", kWhatIfNodes, true},
     {"WhatIfRequest", "", kWhatIfRequest, true}, {"ForecastWaits", "", kForecastWaits}, {"ForecastQueue", "", kForecastQueue},
     {"Forecast", "", kForecast}, {"WhatIfJob", "", kWhatIfJob}, {"WhatIf", "", kWhatIf},
+    {"ScaleRequest", "", kScaleRequest, true}, {"ServiceChange", "", kServiceChange, true},
+    {"ServiceRequest", "", kServiceRequest, true}, {"VersionRequest", "", kVersionRequest, true},
+    {"PromotionRequest", "", kPromotionRequest, true}, {"RollbackRequest", "", kRollbackRequest, true},
+    {"ServiceScale", "", kServiceScale}, {"ServiceCandidate", "", kServiceCandidate},
+    {"ServiceVersion", "", kServiceVersion}, {"ServiceReplica", "", kServiceReplica},
+    {"ServiceStep", "", kServiceStep}, {"Service", "", kService}, {"ServiceList", "", kServiceList},
+    {"ScheduleChange", "", kScheduleChange, true}, {"ScheduleRequest", "", kScheduleRequest, true},
+    {"Schedule", "", kSchedule}, {"ScheduleList", "", kScheduleList},
     {"BackupRequest", "", kBackupRequest, true}, {"Backup", "", kBackup}};
 // clang-format on
 

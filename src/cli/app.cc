@@ -41,10 +41,12 @@ struct CommandLine {
     set_help_format(app, tree);
 
     add_submit_command(tree);
+    add_serve_commands(tree);
     add_job_views(tree);
     add_logs_command(tree);
     add_wait_command(tree);
     add_sweep_command(tree);
+    add_schedule_commands(tree);
     add_job_actions(tree);
     add_member_commands(tree);
     add_session_commands(tree);

@@ -7,7 +7,9 @@ namespace divvy::cli {
 class CommandTree;
 
 void add_submit_command(CommandTree& tree);  // with submit torch
+void add_serve_commands(CommandTree& tree);
 void add_sweep_command(CommandTree& tree);
+void add_schedule_commands(CommandTree& tree);
 void add_session_commands(CommandTree& tree);  // session start, open, list, ...
 void add_job_views(CommandTree& tree);         // list, get, describe, explain
 void add_job_actions(CommandTree& tree);       // suspend, resume, requeue, update, delete, prune

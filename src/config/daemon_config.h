@@ -122,6 +122,12 @@ struct ApiConfig {
   Duration keep_channels = std::chrono::minutes(10);
 };
 
+enum class ServiceAddress { kThisMachine, kAllOfIpv4, kAll };
+
+struct ServicesConfig {
+  ServiceAddress address = ServiceAddress::kThisMachine;  // where services listen
+};
+
 struct DaemonConfig {
   FoldersConfig folders;
   LogConfig log;
@@ -131,6 +137,7 @@ struct DaemonConfig {
   HealthConfig health;
   QueueConfig queue;
   ApiConfig api;
+  ServicesConfig services;
   CdiConfig cdi;
   ContainersConfig containers;
   PrivilegesConfig privileges;

@@ -15,6 +15,8 @@ constexpr std::string_view kLevels[] = {"debug", "info", "warning", "error", "of
 constexpr std::string_view kModes[] = {"timeslice", "mps"};
 constexpr std::string_view kOnFailure[] = {"keep", "end"};
 
+constexpr std::string_view kServiceAddresses[] = {"127.0.0.1", "0.0.0.0", "::"};
+
 constexpr Section kSections[] = {
     {"folders", "Where the daemon keeps its files."},
     {"log", "What is logged, and how."},
@@ -24,6 +26,7 @@ constexpr Section kSections[] = {
     {"health", "How GPUs are watched, and what happens when one fails."},
     {"queue", "How jobs are ordered, preempted and reclaimed."},
     {"api", "The API for the network; the local socket is always there."},
+    {"services", "What `divvy serve` keeps running."},
     {"cdi", "Descriptions of GPUs and slices for container runtimes."},
     {"containers", "How members of jobs in containers are started."},
     {"privileges", "What root's daemon gives up once it is ready."},
@@ -267,6 +270,12 @@ std::vector<Setting> make_table() {
   table.push_back(time("api", "keep_channels", kRestart,
                        "So long a forwarded port waits for a client that lost its connection.",
                        FIELD(api.keep_channels), std::chrono::seconds(1), hours(24)));
+
+  table.push_back(
+      choice("services", "address", kRestart,
+             "Where services listen, each at its own port: on this machine alone, or on "
+             "all of its addresses. Whoever reaches a service may use it.",
+             FIELD(services.address), kServiceAddresses));
 
   table.push_back(flag("cdi", "enabled", kRestart,
                        "Write descriptions of GPUs and slices for container runtimes.",

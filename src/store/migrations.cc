@@ -137,9 +137,27 @@ ALTER TABLE events ADD COLUMN gpu INTEGER;
 ALTER TABLE events ADD COLUMN tenant TEXT NOT NULL DEFAULT '';
 )";
 
+// 5: services, as documents of the room `serve`; schedules, of the room `control`.
+constexpr const char* kServices = R"(
+CREATE TABLE services (
+  name TEXT PRIMARY KEY,
+  owner TEXT NOT NULL,
+  port INTEGER NOT NULL UNIQUE,
+  revision INTEGER NOT NULL,
+  document TEXT NOT NULL
+) STRICT;
+CREATE TABLE schedules (
+  name TEXT PRIMARY KEY,
+  owner TEXT NOT NULL,
+  revision INTEGER NOT NULL,
+  document TEXT NOT NULL
+) STRICT;
+)";
+
 // Released steps are never changed; a new one is added at the end, together with a file in
 // fixtures/ that has the schema before it.
-constexpr std::array kSteps{kJobsAndPeople, kUsageAndEvents, kAccounting, kMachineEvents};
+constexpr std::array kSteps{kJobsAndPeople, kUsageAndEvents, kAccounting, kMachineEvents,
+                            kServices};
 
 }  // namespace
 

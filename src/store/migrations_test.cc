@@ -7,6 +7,7 @@
 
 #include "store/job_table.h"
 #include "store/people_table.h"
+#include "store/service_table.h"
 #include "store/settings_table.h"
 #include "store/testing.h"
 #include "store/usage_table.h"
@@ -96,6 +97,10 @@ TEST_P(Migrations, KeepEverythingOfAnEarlierSchema) {
     EXPECT_EQ(owner.person.role, model::Role::kAdmin);
     DIVVY_TRY(settings, SettingsTable(connection).find(SettingsKind::kQueue, "research"));
     EXPECT_EQ(settings, "{\"weight\":3}");
+    if (GetParam() >= 5) {
+      DIVVY_TRY(service, ServiceTable(connection).find("model"));
+      EXPECT_EQ(service, (ServiceRow{"model", "ada", 8000, 3, "{\"name\":\"model\"}"}));
+    }
     return {};
   });
   EXPECT_TRUE(looked) << looked.error().message;

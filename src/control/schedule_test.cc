@@ -1,0 +1,225 @@
+#include "control/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include "control/schedules.h"
+#include "control/testing.h"
+
+namespace divvy::control {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::House;
+
+constexpr const char* kNightly = R"({"name":"nightly","every":"*/10 * * * *",
+  "job":{"gpu":0.3,"command":["train"]}})";
+
+std::string error_of(std::string_view text) {
+  const auto read = read_new_schedule(text);
+  return read ? "" : read.error().message;
+}
+
+TEST(NewSchedule, SaysWhatIsWrongWithTheField) {
+  const auto good = read_new_schedule(kNightly);
+  ASSERT_TRUE(good.has_value()) << good.error().message;
+  EXPECT_EQ(good->missed, MissedRuns::kSkip);
+  EXPECT_EQ(good->overlap, Overlap::kSkip);
+  EXPECT_TRUE(error_of(R"({"name":"x","job":{"gpu":1,"command":["a"]}})").starts_with("every: "));
+  EXPECT_TRUE(error_of(R"({"name":"x","every":"1 2","job":{"gpu":1,"command":["a"]}})")
+                  .starts_with("every: \"1 2\" is not five fields"));
+  EXPECT_TRUE(error_of(R"({"name":"a b","every":"@daily","job":{"gpu":1,"command":["a"]}})")
+                  .starts_with("name: "));
+  EXPECT_TRUE(error_of(R"({"name":"x","every":"@daily","job":{"gpu":"much","command":["a"]}})")
+                  .starts_with("job: gpu: "));
+  EXPECT_TRUE(
+      error_of(R"({"name":"x","every":"@daily","job":{"gpu":1,"command":["a"],"after":[3]}})")
+          .starts_with("job.after: "));
+  EXPECT_TRUE(error_of(R"({"name":"x","every":"@daily","missed":"all","job":{}})")
+                  .starts_with("missed: "));
+}
+
+class SchedulesTest : public ::testing::Test {
+ protected:
+  SchedulesTest() {
+    // At the beginning of ten minutes, so that it is known what comes when.
+    const auto now = house_.clock.wall_now().time_since_epoch();
+    house_.clock.advance(std::chrono::ceil<std::chrono::days>(now) - now);
+    open();
+  }
+  void open() {
+    schedules_ = std::make_unique<Schedules>(Schedules::Parts{
+        .database = *house_.database, .dispatcher = *house_.dispatcher, .clock = house_.clock});
+  }
+  void replace_daemon(Duration away = 0s) {
+    schedules_.reset();
+    house_.kill();
+    house_.clock.advance(away);
+    house_.open();
+    open();
+  }
+  void make(const std::string& more = "") {
+    auto wanted = read_new_schedule(R"({"name":"nightly","every":"*/10 * * * *",)" + more +
+                                    R"("job":{"gpu":0.3,"command":["train"]}})");
+    ASSERT_TRUE(wanted.has_value()) << wanted.error().message;
+    const auto made = schedules_->make(*std::move(wanted), "ada");
+    ASSERT_TRUE(made.has_value()) << made.error().message;
+  }
+  void pass(Duration time) {
+    house_.clock.advance(time);
+    (void)schedules_->step();
+    house_.settle();
+  }
+  Schedule schedule() { return schedules_->find("nightly").value(); }
+  // Every job that there ever was.
+  std::size_t jobs() {
+    return house_.database
+        ->read([](store::Connection& connection) {
+          store::JobFilter filter;
+          filter.limit = 1000;
+          return store::JobTable(connection).list(filter);
+        })
+        ->jobs.size();
+  }
+  void end_last() {
+    const model::JobId last = schedule().last_job.value();
+    house_.runtime.end({last, 1, 0}, 0);
+    house_.settle();
+  }
+
+  House house_;
+  std::unique_ptr<Schedules> schedules_;
+};
+
+TEST_F(SchedulesTest, SubmitsAJobOfTheOwnerAtEachOfItsTimes) {
+  make();
+  pass(9min);
+  EXPECT_EQ(jobs(), 0U);
+  pass(1min);
+  ASSERT_EQ(jobs(), 1U);
+  const model::Job job = house_.stored(schedule().last_job.value());
+  EXPECT_EQ(job.owner, "ada");
+  EXPECT_EQ(job.spec.name, "nightly");
+  EXPECT_EQ(job.spec.labels.at("divvy.schedule"), "nightly");
+  pass(5min);
+  EXPECT_EQ(jobs(), 1U);
+  end_last();
+  pass(5min);
+  EXPECT_EQ(jobs(), 2U);
+}
+
+TEST_F(SchedulesTest, SaysHowLongItNeedsNothingAndNothingWhereThereIsNone) {
+  EXPECT_EQ(schedules_->step(), std::nullopt);
+  make();
+  EXPECT_EQ(schedules_->step(), std::optional<Duration>(1min)) << "the clock may be set";
+  house_.clock.advance(9min + 40s);
+  EXPECT_EQ(schedules_->step(), std::optional<Duration>(20s));
+}
+
+TEST_F(SchedulesTest, ARunIsLeftOutWhileTheLastOneHasNotEnded) {
+  make();
+  pass(10min);
+  pass(10min);
+  EXPECT_EQ(jobs(), 1U);
+  EXPECT_NE(schedule().trouble.find("had not ended"), std::string::npos) << schedule().trouble;
+  end_last();
+  pass(10min);
+  EXPECT_EQ(jobs(), 2U);
+  EXPECT_EQ(schedule().trouble, "");
+}
+
+TEST_F(SchedulesTest, RunsOverlapWhereThatIsAllowed) {
+  make(R"("overlap":"allow",)");
+  pass(10min);
+  pass(10min);
+  EXPECT_EQ(jobs(), 2U);
+}
+
+TEST_F(SchedulesTest, WhatWasMissedIsSkippedOrRunOnce) {
+  make();
+  replace_daemon(1h);
+  pass(0s);
+  EXPECT_EQ(jobs(), 0U);
+  EXPECT_NE(schedule().trouble.find("missed"), std::string::npos);
+  EXPECT_GT(schedule().next.value(), house_.clock.wall_now());
+  ASSERT_TRUE(schedules_->change("nightly", [](Schedule& one, WallTime now) {
+    return change_schedule(one, R"({"missed":"once"})", now);
+  }));
+  replace_daemon(1h);
+  pass(0s);
+  EXPECT_EQ(jobs(), 1U) << "once, although six were missed";
+}
+
+TEST_F(SchedulesTest, ADaemonThatWasKilledBeforeItWroteDownARunDoesNotRunItTwice) {
+  make(R"("missed":"once","overlap":"allow",)");
+  const std::string before = write_schedule(schedule());
+  pass(10min);
+  ASSERT_EQ(jobs(), 1U);
+  // As the disk was just after the submit.
+  ASSERT_TRUE(house_.database->commit([&](store::Connection& connection) -> Status {
+    DIVVY_TRY(row, store::ScheduleTable(connection).find("nightly"));
+    row->document = before;
+    DIVVY_TRY(done, store::ScheduleTable(connection).update(*row));
+    EXPECT_TRUE(done);
+    return {};
+  }));
+  replace_daemon();
+  pass(0s);
+  EXPECT_EQ(jobs(), 1U);
+  EXPECT_EQ(schedule().last_job.has_value(), true);
+}
+
+TEST_F(SchedulesTest, OneThatIsSuspendedRunsNothingAndGoesOnWithoutWhatItMissed) {
+  make(R"("missed":"once",)");
+  const auto suspend = [&](const char* text) {
+    ASSERT_TRUE(schedules_->change("nightly", [&](Schedule& one, WallTime now) {
+      return change_schedule(one, text, now);
+    }));
+  };
+  suspend(R"({"suspended":true})");
+  pass(1h);
+  EXPECT_EQ(jobs(), 0U);
+  suspend(R"({"suspended":false})");
+  pass(0s);
+  EXPECT_EQ(jobs(), 0U);
+  pass(10min);
+  EXPECT_EQ(jobs(), 1U);
+}
+
+TEST_F(SchedulesTest, NamesAreGivenOnceAndWhatNeverComesIsRefused) {
+  make();
+  EXPECT_FALSE(schedules_->make(read_new_schedule(kNightly).value(), "bob"));
+  const auto never = schedules_->make(
+      read_new_schedule(R"({"name":"n","every":"0 0 30 2 *","job":{"gpu":1,"command":["a"]}})")
+          .value(),
+      "ada");
+  ASSERT_FALSE(never);
+  EXPECT_EQ(never.error().message, "every: \"0 0 30 2 *\" never comes");
+  EXPECT_EQ(schedules_->find("other").error().code, ErrorCode::kNotFound);
+  ASSERT_TRUE(schedules_->remove("nightly"));
+  pass(1h);
+  EXPECT_EQ(jobs(), 0U);
+}
+
+TEST(ScheduleDocument, IsReadAsItWasWritten) {
+  Schedule one{.name = "x",
+               .owner = "ada",
+               .every = model::Cron::parse("@daily").value(),
+               .job = read_new_schedule(kNightly)->job,
+               .missed = MissedRuns::kOnce,
+               .overlap = Overlap::kAllow,
+               .suspended = true,
+               .made = WallTime(5s),
+               .next = WallTime(7s),
+               .last_job = model::JobId(3),
+               .last_at = WallTime(6s),
+               .trouble = "none"};
+  const std::string text = write_schedule(one);
+  const auto read = read_schedule(text);
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  EXPECT_EQ(write_schedule(*read), text);
+  EXPECT_FALSE(read_schedule("{}"));
+  EXPECT_FALSE(read_schedule(R"({"name":"x","owner":"a","every":"bad","job":{"gpu":1}})"));
+}
+
+}  // namespace
+}  // namespace divvy::control
