@@ -48,10 +48,8 @@ Result<std::unique_ptr<ControlSide>> ControlSide::create(const agent::Agents& ag
                                                  .proxy = *made->proxy_,
                                                  .clock = clock}));
   made->services_ = std::move(services);
-  made->schedules_ = std::make_unique<control::Schedules>(
-      control::Schedules::Parts{.database = *made->database_,
-                                .dispatcher = *made->dispatcher_,
-                                .clock = clock});
+  made->schedules_ = std::make_unique<control::Schedules>(control::Schedules::Parts{
+      .database = *made->database_, .dispatcher = *made->dispatcher_, .clock = clock});
   made->dispatcher_->on_events([bell = &made->bell_, services = made->services_.get()] {
     bell->ring();
     services->wake();

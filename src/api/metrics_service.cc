@@ -14,9 +14,7 @@ void write_service_metrics(const MetricsSnapshot& snapshot, Exposition& out) {
   const auto family = [&](const char* name, Type type, const char* help, auto&& read) {
     out.begin(name, type, help);
     for (const VersionLoad& load : snapshot.services) {
-      out.add(Labels()
-                  .add("service", load.service)
-                  .add("version", std::to_string(load.version)),
+      out.add(Labels().add("service", load.service).add("version", std::to_string(load.version)),
               std::uint64_t{read(load)});
     }
   };
@@ -29,8 +27,7 @@ void write_service_metrics(const MetricsSnapshot& snapshot, Exposition& out) {
   family("divvy_service_requests_total", Type::kCounter,
          "Requests that replicas were given since the daemon was started.",
          [](const VersionLoad& load) { return load.requests; });
-  family("divvy_service_errors_total", Type::kCounter,
-         "Of those, answered with 5xx or not at all.",
+  family("divvy_service_errors_total", Type::kCounter, "Of those, answered with 5xx or not at all.",
          [](const VersionLoad& load) { return load.errors; });
 }
 

@@ -47,6 +47,30 @@ Examples:
   divvy sweep python-3fa1c2 --metric loss --sort-by loss
   divvy sweep python-3fa1c2 -o csv > results.csv)";
 
+constexpr const char* kScheduleFooter =
+    R"(Examples:
+  divvy submit --every "0 3 * * *" --name nightly --gpu 1 -- python train.py
+  divvy submit --every @hourly --missed once --name report --gpu 0 -- ./report
+  divvy schedule list
+  divvy schedule suspend nightly)";
+
+constexpr const char* kScheduleListFooter = R"(Columns:
+  NEXT, LAST  when it runs next and ran last, in the time of the machine where divvyd is
+  JOB         the job of the last run
+  TROUBLE     why there was no run at its last time
+
+Examples:
+  divvy schedule list -o wide)";
+
+constexpr const char* kScheduleSuspendFooter = R"(Examples:
+  divvy schedule suspend nightly)";
+
+constexpr const char* kScheduleResumeFooter = R"(Examples:
+  divvy schedule resume nightly)";
+
+constexpr const char* kScheduleDeleteFooter = R"(Examples:
+  divvy schedule delete nightly)";
+
 constexpr const char* kListFooter = R"(Columns:
   GPU    what each member gets; 4 x 1 is four members with a GPU each
   AGE    since it was submitted

@@ -210,21 +210,20 @@ Result<std::unique_ptr<MemberChannel>> MemberChannel::begin(Daemon daemon, const
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
-    channel->thread_ = std::thread(
-        [self = channel.get(), place, patience, name = std::move(name),
-         local = std::move(theirs)]() mutable {
-          self->result_ = carry_channel({.daemon = self->daemon_,
-                                         .place = place,
-                                         .name = std::move(name),
-                                         .stop = self->stop_.get(),
-                                         .patience = patience,
-                                         .on_loss =
-                                             [self](bool lost) {
-                                               self->lost_ = lost;
-                                               ring(self->news_);
-                                             }},
-                                        std::move(local));
-        });
+    channel->thread_ = std::thread([self = channel.get(), place, patience, name = std::move(name),
+                                    local = std::move(theirs)]() mutable {
+      self->result_ = carry_channel({.daemon = self->daemon_,
+                                     .place = place,
+                                     .name = std::move(name),
+                                     .stop = self->stop_.get(),
+                                     .patience = patience,
+                                     .on_loss =
+                                         [self](bool lost) {
+                                           self->lost_ = lost;
+                                           ring(self->news_);
+                                         }},
+                                    std::move(local));
+    });
   } catch (const std::system_error& error) {
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return err(ErrorCode::kResourceExhausted, "no thread: {}", error.what());

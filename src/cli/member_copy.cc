@@ -59,10 +59,10 @@ Status pass_on(const Session& session, MemberStream& stream, MemberStream::Ends 
   if (!signals) return err(signals.error());
   // Our tar may end before it has read everything, which is an error of ours to tell.
   const auto before = std::signal(SIGPIPE, SIG_IGN);
-  const auto end = stream.run({.ends = ends,
-                               .signals = &*signals,
-                               .signals_stop = true,
-                               .on_loss = [&](bool lost) { say_loss(session, lost, false); }});
+  const auto end = stream.run(
+      {.ends = ends, .signals = &*signals, .signals_stop = true, .on_loss = [&](bool lost) {
+         say_loss(session, lost, false);
+       }});
   (void)std::signal(SIGPIPE, before);
   if (!end) return err(end.error());
   if (!*end) return err(ErrorCode::kCancelled, "the copy was broken off; a part may be there");
@@ -125,7 +125,8 @@ int copy_from_member(const Session& session, const MemberPlace& place, const std
   const auto tar = start_tar(std::move(words), pipe->reader.get(), STDIN_FILENO);
   if (!tar) return session.fail(tar.error());
   pipe->reader.reset();
-  const Status sent = pass_on(session, *stream, {.output = pipe->writer.get(), .error = STDERR_FILENO});
+  const Status sent =
+      pass_on(session, *stream, {.output = pipe->writer.get(), .error = STDERR_FILENO});
   pipe->writer.reset();
   const bool taken = succeeded(*tar);
   if (!sent) return fail_copy(session, sent.error());
@@ -149,9 +150,10 @@ int copy_to_member(const Session& session, const MemberPlace& place, const std::
                              pipe->writer.get(), STDOUT_FILENO);
   if (!tar) return session.fail(tar.error());
   pipe->writer.reset();
-  const Status taken = pass_on(
-      session, *stream, {.input = pipe->reader.get(), .output = STDOUT_FILENO, .error = STDERR_FILENO},
-      fmt::format("; {} has to be a folder that is there", to));
+  const Status taken =
+      pass_on(session, *stream,
+              {.input = pipe->reader.get(), .output = STDOUT_FILENO, .error = STDERR_FILENO},
+              fmt::format("; {} has to be a folder that is there", to));
   pipe->reader.reset();
   const bool sent = succeeded(*tar);
   if (!taken) return fail_copy(session, taken.error());

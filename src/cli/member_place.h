@@ -15,8 +15,8 @@ struct MemberPlace {
   std::uint32_t rank = 0;
 };
 
-// The one that runs, of a job by its number or name. What went wrong was said; the error is the exit
-// status.
+// The one that runs, of a job by its number or name. What went wrong was said; the error is the
+// exit status.
 [[nodiscard]] tl::expected<MemberPlace, int> find_member(const Session& session,
                                                          const std::string& job,
                                                          std::uint32_t rank);

@@ -124,7 +124,8 @@ bool MemberStream::read_input(Rules& rules) {
 }
 
 void MemberStream::send() {
-  const ssize_t sent = ::send(channel_->fd(), out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  const ssize_t sent =
+      ::send(channel_->fd(), out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent > 0) out_.erase(0, static_cast<std::size_t>(sent));
   // Whoever takes no more may have said why.
   if (sent < 0 && errno != EAGAIN && errno != EINTR) out_.clear();

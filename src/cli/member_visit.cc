@@ -57,22 +57,21 @@ int exec_in_member(const Session& session, const MemberPlace& place, const ExecW
   auto stream = MemberStream::open(session, place, request, signals->fd());
   if (!stream) return stream.error();
   std::optional<RawTerminal> raw;
-  const auto end = stream->run({.ends = kOwn,
-                                .on_start = [&](bool, MemberStream::Ends&) -> Status {
-                                  if (!wish.terminal) return {};
-                                  DIVVY_TRY(taken, RawTerminal::take());
-                                  raw.emplace(std::move(taken));
-                                  return {};
-                                },
-                                .signals = &*signals,
-                                .on_signal = [&](int number) -> std::optional<sys::Frame> {
-                                  if (number != SIGWINCH) return sys::SignalFrame{number};
-                                  if (!wish.terminal) return std::nullopt;
-                                  return terminal_size();
-                                },
-                                .on_loss = [&](bool lost) {
-                                  say_loss(session, lost, raw.has_value());
-                                }});
+  const auto end =
+      stream->run({.ends = kOwn,
+                   .on_start = [&](bool, MemberStream::Ends&) -> Status {
+                     if (!wish.terminal) return {};
+                     DIVVY_TRY(taken, RawTerminal::take());
+                     raw.emplace(std::move(taken));
+                     return {};
+                   },
+                   .signals = &*signals,
+                   .on_signal = [&](int number) -> std::optional<sys::Frame> {
+                     if (number != SIGWINCH) return sys::SignalFrame{number};
+                     if (!wish.terminal) return std::nullopt;
+                     return terminal_size();
+                   },
+                   .on_loss = [&](bool lost) { say_loss(session, lost, raw.has_value()); }});
   raw.reset();
   if (!end) {
     if (end.error().code == ErrorCode::kCancelled) {

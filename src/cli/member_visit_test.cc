@@ -108,9 +108,8 @@ TEST_F(MemberVisits, ExecShowsWhatTheCommandWritesAndHasItsExitStatus) {
       divvy({"exec", "17", "-e", "WORD=x", "--cwd", "/tmp", "--", "sh", "-c", "y"});
   EXPECT_EQ(::testing::internal::GetCapturedStdout(), "hello\n");
   EXPECT_EQ(outcome.status, 7) << outcome.err;
-  EXPECT_EQ(asked_for(),
-            R"(POST /v1/jobs/17/channels {"kind":"exec","command":["sh","-c","y"],)"
-            R"("environment":["WORD=x"],"path":"/tmp","terminal":false,"rank":0})");
+  EXPECT_EQ(asked_for(), R"(POST /v1/jobs/17/channels {"kind":"exec","command":["sh","-c","y"],)"
+                         R"("environment":["WORD=x"],"path":"/tmp","terminal":false,"rank":0})");
 }
 
 TEST_F(MemberVisits, ExecHasTheStatusOfASignalAndOfWhatCannotBeStarted) {
@@ -182,8 +181,7 @@ TEST_F(MemberVisits, FilesAreCopiedInAndOutAsTarStreams) {
   });
   std::ofstream(path("a.txt")) << "text";
   EXPECT_EQ(divvy({"cp", path("a.txt"), "17:/into"}).status, kExitOk);
-  EXPECT_EQ(asked_for(),
-            R"(POST /v1/jobs/17/channels {"kind":"copy-in","path":"/into","rank":0})");
+  EXPECT_EQ(asked_for(), R"(POST /v1/jobs/17/channels {"kind":"copy-in","path":"/into","rank":0})");
   play([&](Played& member) {
     member.say(sys::StartedFrame{true});
     member.say(sys::OutputFrame{tar});

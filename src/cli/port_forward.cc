@@ -165,8 +165,8 @@ int forward_ports(const Session& session, const MemberPlace& place,
                   const ForwardedText& text) {
   auto daemon = session.daemon();
   if (!daemon) return session.fail(daemon.error());
-  // Whoever may not look into the job is told so now, and not by their first connection. The job and
-  // its member are there, so what is not found is the channel, which nobody has opened.
+  // Whoever may not look into the job is told so now, and not by their first connection. The job
+  // and its member are there, so what is not found is the channel, which nobody has opened.
   const auto may = daemon->ask(
       "GET", fmt::format("/v1/jobs/{}/channels?channel={}", place.job, new_channel_name()));
   if (!may) return session.fail(may.error());

@@ -63,8 +63,7 @@ Result<int> list(const Session& session, const std::string& typed_format) {
   DIVVY_TRY(format, parse_output_format(typed_format, kListFormats));
   const Asked all = ask(session, "GET", "/v1/schedules");
   if (!all) return all.status();
-  DIVVY_TRY(text,
-            show_list(schedule_view(session.now()), all.body(), format, "", session.style));
+  DIVVY_TRY(text, show_list(schedule_view(session.now()), all.body(), format, "", session.style));
   return session.print(text);
 }
 
@@ -75,11 +74,10 @@ Result<int> set_suspended(const Session& session, const std::vector<std::string>
     const Asked done = ask(session, "PATCH", path_of(name),
                            json::serialize(json::object{{"suspended", suspended}}));
     if (done) {
-      (void)session.print(fmt::format("schedule {} {}\n", done.answer()["name"].text(),
-                                      suspended ? "is suspended"
-                                                : "goes on " + from_now(
-                                                      done.answer()["nextUnixMilliseconds"],
-                                                      session.now())));
+      (void)session.print(fmt::format(
+          "schedule {} {}\n", done.answer()["name"].text(),
+          suspended ? "is suspended"
+                    : "goes on " + from_now(done.answer()["nextUnixMilliseconds"], session.now())));
     } else if (status == kExitOk) {
       status = done.status();
     }
@@ -129,9 +127,9 @@ void add_schedule_commands(CommandTree& tree) {
   add_output(*command, *format, kListFormats);
   const auto add = [&](const char* name, const char* text, const char* footer, auto action) {
     auto names = std::make_shared<std::vector<std::string>>();
-    CLI::App* const one = tree.add_below(
-        *group, name, text, footer,
-        [names, action](const Session& session) { return action(session, *names); });
+    CLI::App* const one =
+        tree.add_below(*group, name, text, footer,
+                       [names, action](const Session& session) { return action(session, *names); });
     one->add_option("SCHEDULE", *names, "Their names")->required();
   };
   add("suspend", "Submit nothing until it is resumed", kScheduleSuspendFooter,

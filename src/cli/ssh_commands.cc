@@ -84,8 +84,8 @@ Result<int> run_ssh(const Session& session, const SshArguments& arguments) {
   words.insert(words.end(), arguments.command.begin(), arguments.command.end());
   session.out.flush();
   ::execvp("ssh", sys::exec_pointers(words).data());
-  return session.fail(Error{
-      ErrorCode::kNotFound, fmt::format("ssh is needed on this machine: {}; install openssh-client",
+  return session.fail(Error{ErrorCode::kNotFound,
+                            fmt::format("ssh is needed on this machine: {}; install openssh-client",
                                         std::strerror(errno))});
 }
 
@@ -169,11 +169,10 @@ Result<int> configure(const Session& session, const ConfigArguments& arguments) 
   }
   auto command = proxy_command(session);
   if (!command) return session.fail(command.error());
-  const Status added =
-      add({.pattern = kEveryJob,
-           .command = *std::move(command),
-           .appends_host = true,
-           .user = arguments.user.empty() ? usual_user(session) : arguments.user});
+  const Status added = add({.pattern = kEveryJob,
+                            .command = *std::move(command),
+                            .appends_host = true,
+                            .user = arguments.user.empty() ? usual_user(session) : arguments.user});
   if (!added) return session.fail(added.error());
   return arguments.write ? write_config(session, *keys, text) : session.print(text);
 }
@@ -214,8 +213,8 @@ CLI::App* add_ssh(CommandTree& tree) {
 void add_ssh_config(CommandTree& tree) {
   auto arguments = std::make_shared<ConfigArguments>();
   CLI::App* command =
-      tree.add(heading::kJobs, "ssh-config", "Jobs as hosts of ssh, for scp, rsync, git and editors",
-               kSshConfigFooter,
+      tree.add(heading::kJobs, "ssh-config",
+               "Jobs as hosts of ssh, for scp, rsync, git and editors", kSshConfigFooter,
                [arguments](const Session& session) { return configure(session, *arguments); });
   command->add_option("JOB", arguments->jobs, "A block of its own for each of these");
   command->add_option("--rank", arguments->rank, "Those blocks are for this member (0)")

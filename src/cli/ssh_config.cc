@@ -10,9 +10,10 @@ Result<std::string> path_value(const std::filesystem::path& path) {
   std::string value = "\"";
   for (const char c : path.string()) {
     if (c == '"' || c == '\n' || c == '\\') {
-      return err(ErrorCode::kInvalidArgument,
-                 "the configuration of ssh cannot hold the path {}; set DIVVY_CONFIG to another one",
-                 path.string());
+      return err(
+          ErrorCode::kInvalidArgument,
+          "the configuration of ssh cannot hold the path {}; set DIVVY_CONFIG to another one",
+          path.string());
     }
     value += c;
     if (c == '%') value += c;

@@ -31,8 +31,8 @@ constexpr const char* kHosts = "hosts";
 constexpr const char* kPublic = ".pub";
 
 Status generate(const fs::path& file) {
-  std::vector<std::string> words{"ssh-keygen", "-q", "-t", "ed25519", "-N",         "",
-                                       "-C",         "divvy", "-f", file.string()};
+  std::vector<std::string> words{"ssh-keygen", "-q", "-t",    "ed25519", "-N",
+                                 "",           "-C", "divvy", "-f",      file.string()};
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
@@ -84,9 +84,10 @@ Result<SshKeys> SshKeys::open(const Environment& environment) {
   DIVVY_TRY(fd, sys::open_folder(folder.string()));
   struct stat info{};
   if (::fstat(fd.get(), &info) != 0 || info.st_uid != ::geteuid() || (info.st_mode & 077U) != 0) {
-    return err(ErrorCode::kPermissionDenied,
-               "{} has keys in it, and others can get at them; chmod 700 it, and it has to be yours",
-               folder.string());
+    return err(
+        ErrorCode::kPermissionDenied,
+        "{} has keys in it, and others can get at them; chmod 700 it, and it has to be yours",
+        folder.string());
   }
   SshKeys keys(folder, std::move(fd));
   DIVVY_TRY(locked, keys.lock());

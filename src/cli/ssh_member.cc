@@ -7,11 +7,13 @@ namespace {
 // others can see of a process is its arguments.
 //   - `read` takes no byte more than its line from a pipe, so that the rest is sshd's.
 //   - StrictModes wants no folder on the way to be writable for others, as /tmp is.
-//   - `export -p` writes values so that a shell reads them back, whatever is in them. What belongs to
+//   - `export -p` writes values so that a shell reads them back, whatever is in them. What belongs
+//   to
 //     the login and not to the job is left out.
 //   - The session is a command of its own because sshd has no other way for values of any kind.
 //     bash reads ~/.bashrc for a login without SHLVL only.
-//   - sshd itself is in no slice: it is started again for each connection, by whom it does not know.
+//   - sshd itself is in no slice: it is started again for each connection, by whom it does not
+//   know.
 constexpr const char* kScript = R"sh(fail() { printf 'divvy: %s\n' "$1" >&2; exit 1; }
 user=$(id -un 2>/dev/null) || fail "the user of this job, number $(id -u), has no name there, and \
 sshd wants one: add it to /etc/passwd there, or use divvy exec -t"

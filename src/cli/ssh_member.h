@@ -11,7 +11,8 @@
 
 namespace divvy::cli {
 
-// `user`: who wants to log in; anybody but the job's own user is told who that is. Empty: not known.
+// `user`: who wants to log in; anybody but the job's own user is told who that is. Empty: not
+// known.
 [[nodiscard]] std::vector<std::string> sshd_command(const std::string& user);
 [[nodiscard]] std::string sshd_first_input(const SshKeys::Handover& keys);
 

@@ -86,8 +86,9 @@ TEST_F(SshFiles, EachHostHasAKeyOfItsOwnByWhichSshKnowsIt) {
   EXPECT_NE(train->host, other->host);
   const std::string known = content(keys.known_hosts());
   EXPECT_EQ(std::ranges::count(known, '\n'), 2) << known;
-  EXPECT_NE(printed("ssh-keygen -l -F divvy-v1.2 -f " + keys.known_hosts().string()).find("ED25519"),
-            std::string::npos);
+  EXPECT_NE(
+      printed("ssh-keygen -l -F divvy-v1.2 -f " + keys.known_hosts().string()).find("ED25519"),
+      std::string::npos);
   // Another key there is for ssh to refuse; one that is missing was removed by somebody.
   const std::string wrong = "divvy-train ssh-ed25519 AAAA\n";
   std::ofstream(keys.known_hosts()) << wrong;
@@ -114,16 +115,16 @@ TEST_F(SshFiles, SshUnderstandsTheConfiguration) {
   EXPECT_FALSE(ssh_options(open(), {})) << "ssh has no way to say that";
   config_ = (folder_ / "a 100% plain folder/config.yaml").string();
   const SshKeys keys = open();
-  const auto every = ssh_options(keys, {.pattern = "divvy-*",
-                                        .command = {"/opt/it's 5%/divvy", "ssh-proxy"},
-                                        .appends_host = true});
+  const auto every = ssh_options(
+      keys,
+      {.pattern = "divvy-*", .command = {"/opt/it's 5%/divvy", "ssh-proxy"}, .appends_host = true});
   const auto one = ssh_options(keys, {.pattern = "divvy-17-3",
                                       .command = {"divvy", "ssh-proxy", "17"},
                                       .user = "ada",
                                       .alias = "divvy-17-3"});
   ASSERT_TRUE(every && one);
-  std::ofstream(folder_ / "config") << ssh_block("divvy-17-3", *one)
-                                    << ssh_block("divvy-*", *every);
+  std::ofstream(folder_ / "config")
+      << ssh_block("divvy-17-3", *one) << ssh_block("divvy-*", *every);
   const auto shown = [&](const std::string& host) {
     return printed("ssh -G -F " + (folder_ / "config").string() + " " + host);
   };
@@ -172,8 +173,7 @@ TEST_F(SshFiles, TheConfigurationIsPrintedOrIncluded) {
     EXPECT_EQ(written.out, "");
   }
   const std::string ours = (folder_ / ".config/divvy/ssh/config").string();
-  EXPECT_EQ(content(folder_ / ".ssh/config"),
-            "Include \"" + ours + "\"\n\nHost other\n  User x\n");
+  EXPECT_EQ(content(folder_ / ".ssh/config"), "Include \"" + ours + "\"\n\nHost other\n  User x\n");
   EXPECT_NE(content(ours).find("Host divvy-*\n"), std::string::npos);
 }
 

@@ -18,6 +18,7 @@
 #include "cli/job_view.h"
 #include "cli/logs_command.h"
 #include "cli/member_channel.h"
+#include "cli/schedule_submit.h"
 #include "cli/session.h"
 #include "cli/submit_document.h"
 #include "cli/submit_flags.h"
@@ -45,6 +46,7 @@ struct SubmitArguments {
   std::string log;
   std::vector<std::string> exports;
   std::vector<std::string> sweep;
+  ScheduleWish schedule;
   std::optional<std::uint32_t> processes;  // of submit torch
   bool dry_run = false;
   bool wait = false;
@@ -234,6 +236,15 @@ Result<int> submit(const Session& session, SubmitArguments arguments) {
     return err(ErrorCode::kInvalidArgument,
                "no command was given: divvy submit --gpu 0.3 -- python train.py");
   }
+  const ScheduleWish& schedule = arguments.schedule;
+  const bool scheduled = !schedule.every.empty();
+  const bool excluded = arguments.wait || arguments.follow || arguments.dry_run ||
+                        !arguments.log.empty() || !arguments.sweep.empty();
+  if (scheduled ? excluded : (schedule.missed || schedule.overlap)) {
+    return err(ErrorCode::kInvalidArgument,
+               "--missed and --overlap are for --every, which submits nothing now: it excludes "
+               "--wait, --follow, --log, --sweep and --dry-run");
+  }
   if (!arguments.sweep.empty() &&
       (arguments.wait || arguments.follow || !arguments.log.empty() || arguments.flags.array)) {
     return err(ErrorCode::kInvalidArgument,
@@ -259,6 +270,9 @@ Result<int> submit(const Session& session, SubmitArguments arguments) {
     const std::string sweep = sweep_name(document);
     DIVVY_TRY(documents, sweep_documents(arguments.sweep, sweep, document));
     return submit_sweep(session, arguments, documents, sweep);
+  }
+  if (!arguments.schedule.every.empty()) {
+    return submit_schedule(session, arguments.schedule, std::move(document));
   }
   const std::string body = json::serialize(document);
   net::HttpHeaders headers;
@@ -304,6 +318,18 @@ void add_submit_options(CLI::App* command, const std::shared_ptr<SubmitArguments
   add_list(*command, "--sweep", arguments->sweep,
            "A job for each value, where the command says {NAME}: lr=0.1,0.01 or seed=0..4",
            "NAME=VALUES");
+  command
+      ->add_option("--every", arguments->schedule.every,
+                   "Again and again at these times: \"0 3 * * *\" as in crontab, or @daily")
+      ->type_name("TIMES");
+  command
+      ->add_option("--missed", arguments->schedule.missed,
+                   "With --every, of times when no divvyd ran: skip them (the default) or once")
+      ->type_name("WORD");
+  command
+      ->add_option("--overlap", arguments->schedule.overlap,
+                   "With --every, while the last one has not ended: skip (the default) or allow")
+      ->type_name("WORD");
   command->add_flag("--dry-run", arguments->dry_run, "Only check it");
   command->add_flag("--wait", arguments->wait, "Wait until it has ended; its exit status is ours");
   command->add_flag("--follow", arguments->follow, "The same, and show its output");

@@ -64,9 +64,7 @@ void read_common(JsonFields& fields, Read& read) {
 std::string_view to_string(MissedRuns missed) {
   return missed == MissedRuns::kSkip ? "skip" : "once";
 }
-std::string_view to_string(Overlap overlap) {
-  return overlap == Overlap::kSkip ? "skip" : "allow";
-}
+std::string_view to_string(Overlap overlap) { return overlap == Overlap::kSkip ? "skip" : "allow"; }
 
 Result<MissedRuns> parse_missed_runs(std::string_view text) {
   if (text == "skip") return MissedRuns::kSkip;

@@ -1,5 +1,5 @@
-// A job that is submitted again and again, at the times of a cron. A value; its documents are in the
-// store and in requests. Pure, callable from any thread; any text is safe to pass.
+// A job that is submitted again and again, at the times of a cron. A value; its documents are in
+// the store and in requests. Pure, callable from any thread; any text is safe to pass.
 #pragma once
 
 #include <optional>
@@ -37,7 +37,7 @@ struct Schedule {
   Overlap overlap = Overlap::kSkip;
   bool suspended = false;
   WallTime made;
-  std::optional<WallTime> next;    // nothing: never
+  std::optional<WallTime> next;  // nothing: never
   std::optional<model::JobId> last_job;
   std::optional<WallTime> last_at;
   std::string trouble;  // of the last time: why there was no run, or not the usual one

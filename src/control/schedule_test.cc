@@ -34,8 +34,8 @@ TEST(NewSchedule, SaysWhatIsWrongWithTheField) {
   EXPECT_TRUE(
       error_of(R"({"name":"x","every":"@daily","job":{"gpu":1,"command":["a"],"after":[3]}})")
           .starts_with("job.after: "));
-  EXPECT_TRUE(error_of(R"({"name":"x","every":"@daily","missed":"all","job":{}})")
-                  .starts_with("missed: "));
+  EXPECT_TRUE(
+      error_of(R"({"name":"x","every":"@daily","missed":"all","job":{}})").starts_with("missed: "));
 }
 
 class SchedulesTest : public ::testing::Test {
@@ -171,9 +171,8 @@ TEST_F(SchedulesTest, ADaemonThatWasKilledBeforeItWroteDownARunDoesNotRunItTwice
 TEST_F(SchedulesTest, OneThatIsSuspendedRunsNothingAndGoesOnWithoutWhatItMissed) {
   make(R"("missed":"once",)");
   const auto suspend = [&](const char* text) {
-    ASSERT_TRUE(schedules_->change("nightly", [&](Schedule& one, WallTime now) {
-      return change_schedule(one, text, now);
-    }));
+    ASSERT_TRUE(schedules_->change(
+        "nightly", [&](Schedule& one, WallTime now) { return change_schedule(one, text, now); }));
   };
   suspend(R"({"suspended":true})");
   pass(1h);

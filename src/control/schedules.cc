@@ -155,9 +155,8 @@ Result<Schedule> Schedules::find(const std::string& name) {
 }
 
 Status Schedules::remove(const std::string& name) {
-  return parts_.database.commit([&](store::Connection& connection) {
-    return store::ScheduleTable(connection).remove(name);
-  });
+  return parts_.database.commit(
+      [&](store::Connection& connection) { return store::ScheduleTable(connection).remove(name); });
 }
 
 Result<std::vector<Schedule>> Schedules::list() {
@@ -172,9 +171,9 @@ void Schedules::submit(Schedule& schedule, const DueRun& run, WallTime now) {
   if (wanted.spec.name.empty()) wanted.spec.name = schedule.name;
   wanted.spec.labels["divvy.schedule"] = schedule.name;
   wanted.owner = schedule.owner;
-  wanted.key = fmt::format("schedule/{}/{}/{}", schedule.name,
-                           schedule.made.time_since_epoch().count(),
-                           run.at.time_since_epoch().count());
+  wanted.key =
+      fmt::format("schedule/{}/{}/{}", schedule.name, schedule.made.time_since_epoch().count(),
+                  run.at.time_since_epoch().count());
   const auto submitted = parts_.dispatcher.submit(std::move(wanted));
   schedule.last_at = now;
   if (submitted) {
@@ -206,7 +205,8 @@ std::optional<Duration> Schedules::step() {
       const bool last_runs = last && !model::is_finished(last->state);
       if (const auto run = take_due(schedule, last_runs, now)) submit(schedule, *run, now);
       const auto written = write(entry);
-      // Somebody changed it meanwhile, or the disk is full: looked at again, and the run has its key.
+      // Somebody changed it meanwhile, or the disk is full: looked at again, and the run has its
+      // key.
       if (!written || !*written) within(written ? Duration(0s) : Duration(kRetry));
     }
     if (!schedule.suspended && schedule.next) within(*schedule.next - now);

@@ -1,6 +1,6 @@
 // Jobs that are submitted at times that come again. The store has all of it; each run is submitted
-// with a key of its own (the schedule and the moment), so a daemon that was killed between two steps
-// submits none twice.
+// with a key of its own (the schedule and the moment), so a daemon that was killed between two
+// steps submits none twice.
 //
 // One thread waits for the next time. The other methods may be called from any thread; changes are
 // on the disk when they return. No lock is held over the store or the dispatcher.

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::array<std::string_view, 12> kMonths{"jan", "feb", "mar", "apr", "may", "jun",
                                                    "jul", "aug", "sep", "oct", "nov", "dec"};
-constexpr std::array<std::string_view, 7> kWeekdays{"sun", "mon", "tue", "wed", "thu", "fri", "sat"};
+constexpr std::array<std::string_view, 7> kWeekdays{"sun", "mon", "tue", "wed",
+                                                    "thu", "fri", "sat"};
 
 struct Nickname {
   std::string_view name;

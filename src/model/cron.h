@@ -1,5 +1,6 @@
-// Times that come again, as crontab(5) has them: five fields (minute, hour, day of the month, month,
-// day of the week), each of "*", numbers, ranges, steps and lists, months and days also by name; or
+// Times that come again, as crontab(5) has them: five fields (minute, hour, day of the month,
+// month, day of the week), each of "*", numbers, ranges, steps and lists, months and days also by
+// name; or
 // @hourly, @daily, @weekly, @monthly, @yearly. In the local time of the machine. Callable from any
 // thread; any text is safe to pass.
 #pragma once

@@ -25,8 +25,8 @@ tl::unexpected<Error> wrong(std::string_view field, std::string_view what) {
 
 Status check_time(std::string_view field, model::Seconds time, model::Seconds shortest) {
   if (time >= shortest && time <= kLongest) return {};
-  return wrong(field, fmt::format("{} s is not between {} s and a day", time.count(),
-                                  shortest.count()));
+  return wrong(field,
+               fmt::format("{} s is not between {} s and a day", time.count(), shortest.count()));
 }
 
 // What may stand in a path of HTTP and in a line of a configuration without quotes.
@@ -88,7 +88,8 @@ void Service::tell(WallTime at, std::string text) {
 Status check_service_name(std::string_view name) {
   DIVVY_RETURN_IF_ERROR(with_context(model::check_name("service", name), "name"));
   if (name.size() > kLongestName) {
-    return wrong("name", fmt::format("a service has a name of {} characters at most", kLongestName));
+    return wrong("name",
+                 fmt::format("a service has a name of {} characters at most", kLongestName));
   }
   if (std::ranges::find(kWords, name) != kWords.end()) {
     return wrong("name", fmt::format("{} is a word of divvy serve; take another name", name));
@@ -117,8 +118,8 @@ Status check(const Settings& settings) {
                                               scale.most, Scale::kMost));
   }
   if (scale.least > scale.most) {
-    return wrong("replicas", fmt::format("{} at least are more than {} at most", scale.least,
-                                         scale.most));
+    return wrong("replicas",
+                 fmt::format("{} at least are more than {} at most", scale.least, scale.most));
   }
   if (scale.in_flight == 0) return wrong("replicas.in_flight", "this has to be 1 at least");
   return {};

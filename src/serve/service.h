@@ -25,19 +25,19 @@ struct Scale {
 
   std::uint32_t least = 1;  // 0: none while nobody asks for anything
   std::uint32_t most = 1;
-  std::uint32_t in_flight = 8;     // requests that one replica works on at a time
-  model::Seconds calm{60};         // so long fewer would do, before there are fewer
-  model::Seconds idle{5 * 60};     // so long without any request, before there is none
+  std::uint32_t in_flight = 8;  // requests that one replica works on at a time
+  model::Seconds calm{60};      // so long fewer would do, before there are fewer
+  model::Seconds idle{5 * 60};  // so long without any request, before there is none
   friend bool operator==(const Scale&, const Scale&) = default;
 };
 
 // What is the same in all versions.
 struct Settings {
-  std::uint16_t port = 0;                // where the service is reached
-  std::string ready = "/";               // answers 2xx or 3xx in a replica that may be asked
-  model::Seconds ready_within{5 * 60};   // from the moment when a replica runs
-  model::Seconds drain{30};              // for requests in flight of a replica that is to end
-  model::Seconds wait{5 * 60};           // of a request while there is no replica
+  std::uint16_t port = 0;               // where the service is reached
+  std::string ready = "/";              // answers 2xx or 3xx in a replica that may be asked
+  model::Seconds ready_within{5 * 60};  // from the moment when a replica runs
+  model::Seconds drain{30};             // for requests in flight of a replica that is to end
+  model::Seconds wait{5 * 60};          // of a request while there is no replica
   Scale scale;
   friend bool operator==(const Settings&, const Settings&) = default;
 };

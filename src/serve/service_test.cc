@@ -18,8 +18,8 @@ TEST(Service, ItsNameIsNoWordOfTheCommand) {
 }
 
 TEST(Service, WhatCouldEndALineOfAConfigurationIsRefused) {
-  for (const std::string path : {"health", "/a b", "/a\nbind :80", "/a\"b", "/a#b", "/a\\b", "/$x",
-                                 "/a'b", ""}) {
+  for (const std::string path :
+       {"health", "/a b", "/a\nbind :80", "/a\"b", "/a#b", "/a\\b", "/$x", "/a'b", ""}) {
     Settings settings = test_settings(1, 1);
     settings.ready = path;
     EXPECT_NE(why_not(check(settings)).find("ready: "), std::string::npos) << path;

@@ -27,7 +27,8 @@ inline Settings test_settings(std::uint32_t least, std::uint32_t most) {
 }
 
 inline Service test_service(std::uint32_t least, std::uint32_t most) {
-  auto made = make_service("model", "ada", test_settings(least, most), test_replica(), at_second(0));
+  auto made =
+      make_service("model", "ada", test_settings(least, most), test_replica(), at_second(0));
   DIVVY_CHECK(made.has_value(), "{}", made.error().message);
   return *std::move(made);
 }

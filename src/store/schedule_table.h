@@ -1,6 +1,6 @@
-// Jobs that are submitted at times that come again, as documents that the room `control` gives their
-// meaning. Who changes one says which revision it had seen, so that nobody's change is lost. A view
-// of a connection.
+// Jobs that are submitted at times that come again, as documents that the room `control` gives
+// their meaning. Who changes one says which revision it had seen, so that nobody's change is lost.
+// A view of a connection.
 #pragma once
 
 #include <cstdint>

@@ -44,16 +44,16 @@ Status ServiceTable::remove(std::string_view name) {
 }
 
 Result<std::optional<ServiceRow>> ServiceTable::find(std::string_view name) {
-  DIVVY_TRY(query, connection_.prepare("SELECT " DIVVY_SERVICE_COLUMNS
-                                       " FROM services WHERE name = ?"));
+  DIVVY_TRY(query,
+            connection_.prepare("SELECT " DIVVY_SERVICE_COLUMNS " FROM services WHERE name = ?"));
   DIVVY_TRY(row, query.add(name).step());
   if (!row) return std::nullopt;
   return read_row(query);
 }
 
 Result<std::vector<ServiceRow>> ServiceTable::list() {
-  DIVVY_TRY(query, connection_.prepare("SELECT " DIVVY_SERVICE_COLUMNS
-                                       " FROM services ORDER BY name"));
+  DIVVY_TRY(query,
+            connection_.prepare("SELECT " DIVVY_SERVICE_COLUMNS " FROM services ORDER BY name"));
   std::vector<ServiceRow> rows;
   for (;;) {
     DIVVY_TRY(row, query.step());
