@@ -145,9 +145,17 @@ TEST_F(HealthMachine, EveryFaultHasItsState) {
   await("health", 1, "healthy");
   fault({"0", "xid", "94"});
   await("health", 0, "suspect");
-  EXPECT_EQ(ask("POST", "/v1/tenants", R"({"gpu":"0.5","devices":["0"]})").status, 409);
   await("health", 0, "healthy");
   grant(R"({"gpu":"0.5","devices":["0"]})");
+}
+
+TEST_F(HealthMachine, NobodyGetsAGpuThatIsSuspect) {
+  settings_.emplace_back("suspect_time=1h");
+  start_watching();
+  fault({"0", "xid", "94"});
+  await("health", 0, "suspect");
+  EXPECT_EQ(ask("POST", "/v1/tenants", R"({"gpu":"0.5","devices":["0"]})").status, 409);
+  grant(R"({"gpu":"0.5","devices":["1"]})");
 }
 
 TEST_F(HealthMachine, AHangingGpuBlocksNobody) {

@@ -71,6 +71,8 @@ class RelayTest : public ::testing::Test {
   TemporaryFolder folder_;
   UniqueFd folder_fd_;
   UniqueFd listener_;
+  // What the relay may ask for as long as it runs, which is longer than a test.
+  std::atomic<Relay::Time> now_{Relay::Time()};
   std::thread relay_;
 };
 
@@ -178,9 +180,8 @@ TEST_F(RelayTest, WhoComesBackTooLateIsToldSo) {
 }
 
 TEST_F(RelayTest, TheTimeThatItWaitsBeginsWithTheLossAndNotWithTheLastByte) {
-  std::atomic<Relay::Time> now{Relay::Time()};
-  begin({.folder = {}, .port_on_machine = {}, .idle = std::chrono::hours(1000), .now = [&] {
-           return now.load();
+  begin({.folder = {}, .port_on_machine = {}, .idle = std::chrono::hours(1000), .now = [this] {
+           return now_.load();
          }});
   const PortServer server;
   ASSERT_TRUE(open("one", server.port(), std::chrono::minutes(10)));
@@ -194,7 +195,7 @@ TEST_F(RelayTest, TheTimeThatItWaitsBeginsWithTheLossAndNotWithTheLastByte) {
     client.step();
     client.read_into(got);
   }
-  now = Relay::Time(std::chrono::hours(5));
+  now_ = Relay::Time(std::chrono::hours(5));
   client.cut();
   const Answered again = join("one");
   EXPECT_TRUE(again.status) << again.status.error().message;
