@@ -220,7 +220,7 @@ TEST_F(MpsRun, AHeldSliceIsInTheModeThatTheMachineIsSetTo) {
   ASSERT_EQ(divvy({"slice", "delete", "web"}).status, 0);
   ASSERT_EQ(divvy({"slice", "delete", "turns"}).status, 0);
   const Outcome two = divvy({"slice", "create", "two", "--gpu", "2", "--mode", "mps"});
-  EXPECT_EQ(two.status, 1);
+  EXPECT_EQ(two.status, 2);
   EXPECT_TRUE(has(two.err, "mode mps takes one GPU")) << two.err;
 }
 
@@ -238,7 +238,7 @@ TEST_F(MpsRun, SaysThatMpsIsNotInstalledAndKeepsNothing) {
   environment_[0] = "PATH=/usr/bin:/bin";
   start_daemon();
   const Outcome outcome = divvy({"run", "--mode", "mps", "--gpu", "2", "--", "/bin/true"});
-  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.status, 2);
   EXPECT_TRUE(has(outcome.err, "mode mps takes one GPU")) << outcome.err;
   const Outcome missing = divvy({"run", "--mode", "mps", "--gpu", "0.5", "--", "/bin/true"});
   EXPECT_EQ(missing.status, 1);

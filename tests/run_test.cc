@@ -180,17 +180,17 @@ TEST_F(Run, ExplainsWhatIsWrongWithARequest) {
     std::string says;
   };
   const Case cases[] = {
-      {{"--gpu", "0"}, 1, "asks for nothing"},
-      {{"--gpu", "-1"}, 1, "--gpu"},
-      {{"--gpu", "lots"}, 1, "lots"},
+      {{"--gpu", "0"}, 2, "asks for nothing"},
+      {{"--gpu", "-1"}, 2, "--gpu"},
+      {{"--gpu", "lots"}, 2, "lots"},
       {{"--gpu", "17"}, 1, "can never fit"},
       {{"--gpu", "3"}, 1, "at most --gpu 2"},
       {{"--gpu", "0.5", "--gpu-mem", "500GiB"}, 1, "139.8 GiB"},
       {{"--gpu", "0.5", "--gpu-mem", "1MiB"}, 1, "256MiB"},
       {{"--gpu", "0.5", "--device", "9"}, 3, "there is no GPU \"9\""},
       {{"--gpu", "0.5", "--device", "GPU-zz"}, 3, "there is no GPU"},
-      {{"--class", "royal"}, 1, "batch or latency"},
-      {{"--name", "a/b"}, 1, "name"},
+      {{"--class", "royal"}, 2, "batch or latency"},
+      {{"--name", "a/b"}, 2, "name"},
       {{"--gup", "0.5"}, 2, "did you mean --gpu"},
       {{"--timeout", "5"}, 2, "--wait"},
   };
@@ -220,7 +220,7 @@ TEST_F(Run, ChangesASliceWhileItIsHeld) {
   EXPECT_EQ(divvy({"set", "nobody", "--gpu", "0.7"}).status, 3);
   EXPECT_EQ(divvy({"set", "worker"}).status, 2);
   EXPECT_EQ(divvy({"set", "worker", "--gpu", "2"}).status, 1);
-  EXPECT_EQ(divvy({"set", "worker", "--gpu-mem", "1TiB"}).status, 1);
+  EXPECT_EQ(divvy({"set", "worker", "--gpu-mem", "1TiB"}).status, 2);
   // What others hold is not for the taking.
   Program other = hold("other", {"--gpu", "0.3", "--device", "0"});
   const Outcome refused = divvy({"set", "worker", "--gpu", "0.8"});

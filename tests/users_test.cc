@@ -240,9 +240,9 @@ TEST_F(Users, CannotTakeTheNameOfAJob) {
   start_with_people();
   const Outcome run =
       divvy_as(kBob, {"run", "--name", "job-1.1.0", "--gpu", "0.1", "--", "/bin/true"});
-  EXPECT_EQ(run.status, 1);
+  EXPECT_EQ(run.status, 2);
   EXPECT_TRUE(has(run.err, "job-1.1.0 is a name as Divvy gives it")) << run.err;
-  EXPECT_EQ(divvy_as(kBob, {"run", "--name", "1", "--gpu", "0.1", "--", "/bin/true"}).status, 1);
+  EXPECT_EQ(divvy_as(kBob, {"run", "--name", "1", "--gpu", "0.1", "--", "/bin/true"}).status, 2);
   EXPECT_NE(divvy_as(kBob, {"slice", "create", "job-99.1.0", "--gpu", "1"}).status, 0);
   EXPECT_EQ(ask("GET", "/v1/tenants").body.at("items").as_array().size(), 0U);
   const std::uint64_t id = running_job(kAda, "exec sleep 1000");

@@ -211,7 +211,8 @@ Apps find_apps(const AppFolders& folders) {
       } else if (!app) {
         apps.troubles.push_back(app.error().message);
       } else {
-        apps.by_name.emplace(app->name, *std::move(app));
+        const std::string name = app->name;
+        apps.by_name.emplace(name, *std::move(app));
       }
     }
   }

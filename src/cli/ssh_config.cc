@@ -82,7 +82,7 @@ Result<SshOptions> ssh_options(const SshKeys& keys, const SshHost& host) {
 
 std::string ssh_block(const std::string& pattern, const SshOptions& options) {
   std::string text = "Host " + pattern + "\n";
-  for (const auto& [name, value] : options) text += "  " + name + " " + value + "\n";
+  for (const auto& [name, value] : options) text += fmt::format("  {} {}\n", name, value);
   return text;
 }
 
