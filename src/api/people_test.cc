@@ -73,7 +73,7 @@ TEST_F(PeopleTest, OnTheSocketItIsWhoTheKernelSays) {
   ASSERT_TRUE(somebody.has_value());
   EXPECT_EQ(somebody->name, "uid-3999999");
   EXPECT_EQ(somebody->role, Role::kUser);
-  EXPECT_EQ(people_->identify({}, net::Caller(-1, 1, kNobodyKnows, 1))->name, "uid-3999999");
+  EXPECT_EQ(people_->identify({}, net::Caller(-1, 1, kNobodyKnows, 1))->person.name, "uid-3999999");
 }
 
 TEST_F(PeopleTest, AnOperatorMayTieAUserOfTheMachineToAPerson) {
@@ -113,7 +113,7 @@ TEST_F(PeopleTest, OverTheNetworkATokenSaysWhoItIs) {
   }
   net::HttpRequest request;
   request.headers["authorization"] = "Bearer " + token.text;
-  EXPECT_EQ(people_->identify(request, net::Caller(-1, 1, 0, 0))->name, "ada")
+  EXPECT_EQ(people_->identify(request, net::Caller(-1, 1, 0, 0))->person.name, "ada")
       << "also on the socket: it says as whom";
 }
 

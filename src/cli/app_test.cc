@@ -136,7 +136,7 @@ TEST(App, ListsTheCommandsWhenNoneIsClose) {
           "requeue, update, delete, prune, exec, attach, port-forward, cp, session, run, set, ps, "
           "top, slice, "
           "gpus, gpu, nodes, events, "
-          "doctor, ledger, cdi, queue, quota, usage, user, token, whoami, backup, restore, "
+          "doctor, ledger, cdi, queue, quota, usage, user, token, whoami, audit, backup, restore, "
           "context, config, sim, bench, completion, man, version"));
 }
 

@@ -42,7 +42,8 @@ TEST(OutputFormats, AreTheSameForEveryCommandThatListsThings) {
   const std::set<std::string> lists = {"list",         "get",          "ps",           "gpus",
                                        "gpu list",     "slice list",   "events",       "queue list",
                                        "quota list",   "usage",        "user list",    "token list",
-                                       "context list", "session list", "session apps", "sweep"};
+                                       "context list", "session list", "session apps", "sweep",
+                                       "audit"};
   // They print no thing: they do something, follow something, or print a file in its own format.
   const std::set<std::string> without = {
       "attach",        "backup",       "cdi clean",      "cdi show",     "completion",
