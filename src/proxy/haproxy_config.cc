@@ -106,7 +106,9 @@ core.register_action("divvy_wait", {"http-req"}, function(txn, patience)
   local left = tonumber(patience)
   while left > 0 and txn.f:nbsrv(backend) == 0 do
     -- An old worker learns of no servers any more: the new one does.
-    if txn.f:stopping() then
+    -- A truth of HAProxy's is a number here, and each number is true for Lua.
+    local stopping = txn.f:stopping()
+    if stopping == 1 or stopping == true then
       txn:set_var("txn.divvy_old", true)
       return
     end
