@@ -10,8 +10,8 @@ namespace {
 
 // Of a path or a sentence: whoever asks does not decide how long an entry is.
 constexpr std::size_t kMostText = 300;
-// Of changes that wait for the disk. The store drops what nobody waits for when there are many more;
-// an entry is waited for instead.
+// Of changes that wait for the disk. The store drops what nobody waits for when there are many
+// more; an entry is waited for instead.
 constexpr std::size_t kManyWaiting = 5'000;
 
 bool changes_something(const Route& route, const net::HttpRequest& request) {
@@ -40,7 +40,8 @@ std::optional<AuditEntry> AuditEntry::begin(const Parts& parts, const Route& rou
   store::AuditRow row;
   row.at = parts.clock.wall_now();
   row.user = who.person.name;
-  row.caller = caller.local() ? fmt::format("{}, pid {}", caller.who(), caller.pid()) : caller.who();
+  row.caller =
+      caller.local() ? fmt::format("{}, pid {}", caller.who(), caller.pid()) : caller.who();
   row.token = who.token;
   row.action = route.id;
   row.object = shown(request.path);

@@ -1,7 +1,7 @@
-// Who changed what: an entry of the audit log for each request that is not only about reading. It is
-// handed to the store before the handler is called, so it is on the disk no later than whatever the
-// handler commits, and nobody waits for it; what became of the request is added afterwards. An entry
-// without that is of a request that still waits, or that the daemon did not live to answer.
+// Who changed what: an entry of the audit log for each request that is not only about reading. It
+// is handed to the store before the handler is called, so it is on the disk no later than whatever
+// the handler commits, and nobody waits for it; what became of the request is added afterwards. An
+// entry without that is of a request that still waits, or that the daemon did not live to answer.
 #pragma once
 
 #include <memory>

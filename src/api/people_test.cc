@@ -53,8 +53,10 @@ class PeopleTest : public ::testing::Test {
   [[nodiscard]] Result<Person> over_the_network(const std::string& authorization) const {
     net::HttpRequest request;
     if (!authorization.empty()) request.headers["authorization"] = authorization;
-    return people_->identify(
+    auto known = people_->identify(
         request, net::Caller(-1, 0, net::Caller::kNobody, net::Caller::kNobody, "10.0.0.7"));
+    if (!known) return err(known.error());
+    return std::move(known->person);
   }
 
   TemporaryFolder folder_;

@@ -68,10 +68,9 @@ class ApiFixture : public ::testing::Test {
   [[nodiscard]] net::HttpResponse ask(net::HttpRequest request, const std::string& token,
                                       std::optional<uid_t> socket = {}) const {
     if (!token.empty()) request.headers["authorization"] = "Bearer " + token;
-    return api_->handle(
-        request, socket
-                     ? net::Caller(-1, 1, *socket, *socket)
-                     : net::Caller(-1, 0, net::Caller::kNobody, net::Caller::kNobody, "10.0.0.7"));
+    return api_->handle(request, socket ? net::Caller(-1, 1, *socket, *socket)
+                                        : net::Caller(-1, 0, net::Caller::kNobody,
+                                                      net::Caller::kNobody, "10.0.0.7"));
   }
 
   TemporaryFolder folder_;

@@ -43,16 +43,17 @@ ListView audit_view() {
   ListView view;
   view.name = "number";
   view.nothing = "nothing was asked for that changes something";
-  view.columns = {{.header = "WHEN",
-                   .cell = [](const Answer& one) { return Cell(moment_text(one["unixMilliseconds"])); },
-                   .number = [](const Answer& one) { return one["unixMilliseconds"].number(); }},
-                  text_column("USER", "user"),
-                  text_column("FROM", "from"),
-                  text_column("TOKEN", "token", true),
-                  text_column("ACTION", "action"),
-                  text_column("OBJECT", "object"),
-                  {.header = "RESULT", .cell = result_of},
-                  text_column("OUTCOME", "outcome")};
+  view.columns = {
+      {.header = "WHEN",
+       .cell = [](const Answer& one) { return Cell(moment_text(one["unixMilliseconds"])); },
+       .number = [](const Answer& one) { return one["unixMilliseconds"].number(); }},
+      text_column("USER", "user"),
+      text_column("FROM", "from"),
+      text_column("TOKEN", "token", true),
+      text_column("ACTION", "action"),
+      text_column("OBJECT", "object"),
+      {.header = "RESULT", .cell = result_of},
+      text_column("OUTCOME", "outcome")};
   return view;
 }
 

@@ -75,7 +75,8 @@ TEST_F(PeopleCommands, TheAuditLogIsAskedForPageByPageAndSaysWhatBecameOfEach) {
       "object":"/v1/jobs","status":201,"outcome":"/v1/jobs/17"}],"next":7})"};
   });
   const std::string table = divvy({"audit", "--user", "ada"}).out;
-  EXPECT_TRUE(contains(table, "ada   uid 1000, pid 4711  submitJob  /v1/jobs     done    /v1/jobs/17"))
+  EXPECT_TRUE(
+      contains(table, "ada   uid 1000, pid 4711  submitJob  /v1/jobs     done    /v1/jobs/17"))
       << table;
   EXPECT_TRUE(contains(table, "bob   10.0.0.7            cancelJob  /v1/jobs/17  denied  job 17"))
       << table;

@@ -66,8 +66,7 @@ Status AuditTable::forget_before(WallTime time) {
 }
 
 Status AuditTable::keep_of_each(std::uint64_t newest) {
-  DIVVY_TRY(query, connection_.prepare(
-                       "SELECT user FROM audit GROUP BY user HAVING count(*) > ?"));
+  DIVVY_TRY(query, connection_.prepare("SELECT user FROM audit GROUP BY user HAVING count(*) > ?"));
   query.add(newest);
   std::vector<std::string> users;
   for (;;) {

@@ -1,6 +1,6 @@
 // The audit log: who asked for what, from where, when, and what became of it. Entries are added and
-// get an outcome once; nothing changes them afterwards, and only their age removes them. A view of a
-// connection.
+// get an outcome once; nothing changes them afterwards, and only their age removes them. A view of
+// a connection.
 #pragma once
 
 #include <cstdint>
@@ -47,8 +47,8 @@ class AuditTable {
 
   // Answers with the number that it got.
   [[nodiscard]] Result<std::uint64_t> add(const AuditRow& row);
-  // The status and the outcome of `row`, which add() gave its number. One that is not there any more
-  // (a backup was restored in between) is added as it is.
+  // The status and the outcome of `row`, which add() gave its number. One that is not there any
+  // more (a backup was restored in between) is added as it is.
   [[nodiscard]] Status finish(const AuditRow& row);
   [[nodiscard]] Result<std::vector<AuditRow>> list(const AuditFilter& filter);
   [[nodiscard]] Status forget_before(WallTime time);

@@ -39,9 +39,8 @@ TEST_F(AuditTableTest, AnEntryGetsItsOutcomeOnceAndIsNeverChanged) {
   row.status = 200;
   commit([&](Connection& connection) { return AuditTable(connection).finish(row); });
   EXPECT_EQ(all(), std::vector<AuditRow>{row});
-  const Status changed = database_->commit([](Connection& connection) {
-    return connection.execute("UPDATE audit SET user = 'eve'");
-  });
+  const Status changed = database_->commit(
+      [](Connection& connection) { return connection.execute("UPDATE audit SET user = 'eve'"); });
   EXPECT_FALSE(changed);
   EXPECT_EQ(all(), std::vector<AuditRow>{row});
 }

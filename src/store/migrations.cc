@@ -175,8 +175,8 @@ BEGIN SELECT RAISE(ABORT, 'an entry of the audit log is never changed'); END;
 
 // Released steps are never changed; a new one is added at the end, together with a file in
 // fixtures/ that has the schema before it.
-constexpr std::array kSteps{kJobsAndPeople, kUsageAndEvents, kAccounting, kMachineEvents,
-                            kServices,         kAudit};
+constexpr std::array kSteps{kJobsAndPeople, kUsageAndEvents, kAccounting,
+                            kMachineEvents, kServices,       kAudit};
 
 }  // namespace
 
