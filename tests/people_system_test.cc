@@ -4,7 +4,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <fstream>
+#include <set>
+#include <thread>
 
 #include "api/routes.h"
 #include "job_machine.h"
@@ -414,6 +417,53 @@ TEST_F(PeopleSystem, CommandsGoIntoAJobOverTheNetworkForItsOwnerOnly) {
   EXPECT_EQ(asked("", "POST", "/v1/jobs/1/channels"), 401);
   EXPECT_EQ(asked(token, "GET", "/v1/jobs/1/channels", "channel=" + channel), 403)
       << "a name alone opens nothing";
+}
+
+// Whatever moment the daemon is killed in: each job that there is has the entry of its submit, with
+// the token that it was done with.
+TEST_F(PeopleSystem, NoJobIsThereWithoutItsEntryInTheAuditLog) {
+  add_person("ada");
+  const std::string token = token_for("ada");
+  const std::string id = token_id("ada");
+  const std::string job = R"({"name":"kept","gpu":"0","command":["true"]})";
+  for (int round = 0; round < 5; ++round) {
+    std::atomic<int> asked = 0;
+    std::thread client([&] {
+      net::HttpTarget target;
+      target.network = net::TcpAddress{"127.0.0.1", port_};
+      target.tls = net::TlsTrust{identity_.certificate, "gpu.example"};
+      const net::HttpRequest request{.method = "POST",
+                                     .path = "/v1/jobs",
+                                     .query = {},
+                                     .body = job,
+                                     .headers = {{"authorization", "Bearer " + token}}};
+      // Until the daemon is gone.
+      while (net::http_request(target, request, std::chrono::seconds(20))) ++asked;
+    });
+    EXPECT_TRUE(eventually([&] { return asked > 3 + round; }));
+    stop_daemon(SIGKILL);
+    client.join();
+    start_served();
+  }
+  const json::value jobs = ask("GET", "/v1/jobs?name=kept&limit=1000").body.at("items");
+  const json::value entries = ask("GET", "/v1/audit?action=submitJob&limit=1000").body.at("items");
+  ASSERT_GT(jobs.as_array().size(), 15U);
+  EXPECT_GE(entries.as_array().size(), jobs.as_array().size());
+  std::set<std::string> made;
+  for (const json::value& entry : entries.as_array()) {
+    EXPECT_EQ(entry.at("user").as_string(), "ada");
+    EXPECT_EQ(entry.at("from").as_string(), "127.0.0.1");
+    EXPECT_EQ(entry.at("token").as_string(), id);
+    made.emplace(entry.at("outcome").as_string());
+  }
+  // Those that were killed before their answer have no outcome: one in a round at most.
+  int without = 0;
+  for (const json::value& one : jobs.as_array()) {
+    without += made.contains(fmt::format("/v1/jobs/{}", one.at("id").to_number<int>())) ? 0 : 1;
+  }
+  EXPECT_LE(without, 5);
+  const std::string token_secret = token.substr(token.rfind('_') + 1);
+  EXPECT_FALSE(has(divvy({"audit", "-o", "json"}).out, token_secret));
 }
 
 TEST_F(PeopleSystem, ANewCertificateIsTakenWithAReload) {

@@ -43,6 +43,12 @@ HttpResponse answer(int status, const json::object& document) {
   return {status, "application/json", json::serialize(document) + "\n"};
 }
 
+HttpResponse created(std::string path, const json::object& document) {
+  HttpResponse response = answer(201, document);
+  response.headers["location"] = std::move(path);
+  return response;
+}
+
 HttpResponse problem(const json::object& document) {
   const int status = static_cast<int>(document.at("status").as_int64());
   return {status, "application/problem+json", json::serialize(document) + "\n"};

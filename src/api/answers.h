@@ -16,6 +16,8 @@ namespace divvy::api {
 [[nodiscard]] int http_status(ErrorCode code);
 
 [[nodiscard]] net::HttpResponse answer(int status, const boost::json::object& document);
+// 201, with the path of what was made.
+[[nodiscard]] net::HttpResponse created(std::string path, const boost::json::object& document);
 // `document` is a problem: problem_document(), or what a machine says that is in the way.
 [[nodiscard]] net::HttpResponse problem(const boost::json::object& document);
 [[nodiscard]] net::HttpResponse problem(const Error& error);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "api/answers.h"
+#include "api/audit_log.h"
 #include "api/handlers.h"
 #include "base/text.h"
 
@@ -44,7 +45,9 @@ net::HttpResponse Api::handle(const net::HttpRequest& request, const net::Caller
   } else {
     const auto who = parts_.people.identify(request, caller);
     if (!who) return People::refusal(who.error());
-    answered = permit_and_call(*target, request, caller, *who);
+    const auto entry = AuditEntry::begin(parts_, *target->route, request, caller, *who);
+    answered = permit_and_call(*target, request, caller, who->person);
+    if (entry) entry->finish(answered);
   }
   return answered ? *std::move(answered) : problem(answered.error());
 }

@@ -1,13 +1,8 @@
 #include "api/api.h"
 
-#include <gtest/gtest.h>
-
 #include <type_traits>
 
-#include "base/temporary_folder.h"
-#include "control/testing.h"
-#include "jobs/testing.h"
-#include "store/people_table.h"
+#include "api/testing.h"
 
 namespace divvy::api {
 namespace {
@@ -21,7 +16,6 @@ static_assert(!std::is_constructible_v<Call, const Parts&, const net::HttpReques
                                        const net::Caller&, const model::Person&>);
 
 constexpr uid_t kCleo = 3'999'997;
-constexpr uid_t kDaemon = 3'999'998;
 
 // How often a handler of the recording table was called.
 int g_called = 0;
@@ -95,60 +89,18 @@ int expected_status(const Route& route, const Visitor& visitor) {
   return is_allowed(needed, visitor) ? 200 : 403;
 }
 
-class ApiTest : public ::testing::Test {
+class ApiTest : public testing::ApiFixture {
  protected:
   void SetUp() override {
     g_called = 0;
-    database_ = store::Database::open(folder_ / "divvy.db").value();
-    people_.emplace(*database_, clock_, kDaemon);
-    dispatcher_ = control::Dispatcher::create({.database = *database_,
-                                               .agents = agents_,
-                                               .clock = clock_,
-                                               .settings = {},
-                                               .drive = control::Dispatcher::Drive::kCaller})
-                      .value();
-    control::NewJob job(jobs::testing::spec(300));
-    job.owner = "ada";
-    job_ = dispatcher_->submit(std::move(job)).value().jobs.front().id;
-    api_.emplace(Parts{.dispatcher = *dispatcher_,
-                       .database = *database_,
-                       .people = *people_,
-                       .agents = agents_,
-                       .clock = clock_,
-                       .bell = bell_,
-                       .kept_for = [] { return model::Seconds(0); },
-                       .configured = [] { return jobs::Settings(); }},
-                 table_);
+    ApiFixture::SetUp();
+    serve(table_);
   }
-  void TearDown() override {
-    api_.reset();
-    dispatcher_.reset();
-    database_.reset();
-  }
-
-  // Their token.
-  std::string add(const std::string& name, Role role, std::optional<uid_t> uid = {}) const {
-    std::string token;
-    const Status done = database_->commit([&](store::Connection& connection) -> Status {
-      store::PeopleTable table(connection);
-      DIVVY_RETURN_IF_ERROR(
-          table.add({.name = name, .role = role, .uid = uid, .created = {}, .disabled = false}));
-      DIVVY_TRY(made, table.add_token(name, "", clock_.wall_now(), std::nullopt));
-      token = made.text;
-      return {};
-    });
-    EXPECT_TRUE(done) << done.error().message;
-    return token;
-  }
+  using ApiFixture::ask;
   [[nodiscard]] net::HttpResponse ask(const Visitor& visitor, std::string_view method,
                                       const std::string& path) const {
-    net::HttpRequest request{
-        .method = std::string(method), .path = path, .query = {}, .body = {}, .headers = {}};
-    if (!visitor.token.empty()) request.headers["authorization"] = "Bearer " + visitor.token;
-    return api_->handle(
-        request, visitor.socket
-                     ? net::Caller(-1, 1, *visitor.socket, *visitor.socket)
-                     : net::Caller(-1, 0, net::Caller::kNobody, net::Caller::kNobody, "10.0.0.7"));
+    return ask({.method = std::string(method), .path = path, .query = {}, .body = {}},
+               visitor.token, visitor.socket);
   }
   // The route's path with something that is there in the place of what is in braces.
   [[nodiscard]] std::string path_of(const Route& route) const {
@@ -163,17 +115,7 @@ class ApiTest : public ::testing::Test {
                                    : "ada");
   }
 
-  TemporaryFolder folder_;
-  ManualClock clock_;
-  EventBell bell_;
-  std::unique_ptr<store::Database> database_;
-  std::optional<People> people_;
-  control::testing::FakeAgent machine_{control::testing::machine_state(jobs::testing::fleet(1, 2))};
-  agent::Agents agents_{{&machine_}};
-  std::unique_ptr<control::Dispatcher> dispatcher_;
-  model::JobId job_{1};
   const std::vector<Route> table_ = recording_table();
-  std::optional<Api> api_;
 };
 
 TEST_F(ApiTest, NoHandlerIsCalledForWhomItsRowDoesNotAllow) {

@@ -74,6 +74,9 @@ Answer promote_service(const Call& call, const std::string& name);
 Answer roll_back_service(const Call& call, const std::string& name);
 Answer delete_service(const Call& call, const std::string& name);
 
+// --- The audit log (audit_handlers.cc) ---
+Answer list_audit(const Call& call);
+
 // --- Schedules (schedule_handlers.cc) ---
 Answer list_schedules(const Call& call);
 Answer make_schedule(const Call& call);

@@ -102,33 +102,10 @@ Result<std::optional<JobId>> job_in(Query& query, std::string_view name) {
   return JobId(*number);
 }
 
-Result<std::uint32_t> limit_in(Query& query, std::uint32_t most) {
-  DIVVY_TRY(limit, query.number("limit"));
-  if (!limit) return std::uint32_t{100};
-  if (*limit == 0 || *limit > most) {
-    return err(ErrorCode::kOutOfRange, "\"limit\" is a number from 1 to {}", most);
-  }
-  return static_cast<std::uint32_t>(*limit);
-}
-
 // Thousandths of a GPU times seconds.
 std::string gpu_hours(std::uint64_t share_seconds) {
   const std::uint64_t thousandths = (share_seconds + 1800) / 3600;
   return fmt::format("{}.{:03}", thousandths / 1000, thousandths % 1000);
-}
-
-std::string csv_cell(const std::string& text) {
-  const bool plain = text.find_first_of(",\"\r\n") == std::string::npos;
-  const bool formula =
-      !text.empty() && std::string_view("=+-@\t").find(text[0]) != std::string_view::npos;
-  if (plain && !formula) return text;
-  std::string cell = "\"";
-  if (formula) cell += '\'';
-  for (const char c : text) {
-    if (c == '"') cell += '"';
-    cell += c;
-  }
-  return cell + "\"";
 }
 
 }  // namespace
@@ -191,14 +168,11 @@ Result<store::JobFilter> parse_jobs_query(std::string_view text) {
   filter.submitted_since = since;
   DIVVY_TRY(before, query.time("before"));
   filter.submitted_before = before;
-  const std::string order = query.text("order").value_or("newest");
-  if (order != "newest" && order != "oldest") {
-    return err(ErrorCode::kInvalidArgument, "\"order\" is newest or oldest");
-  }
+  DIVVY_TRY(order, query.word("order", {"newest", "oldest"}));
   filter.newest_first = order == "newest";
   DIVVY_TRY(after, job_in(query, "after"));
   filter.after = after;
-  DIVVY_TRY(limit, limit_in(query, store::JobFilter::kMostPerPage));
+  DIVVY_TRY(limit, query.limit(store::JobFilter::kMostPerPage));
   filter.limit = limit;
   DIVVY_RETURN_IF_ERROR(query.nothing_left());
   return filter;
@@ -224,7 +198,7 @@ Result<WatchQuery> parse_watch_query(std::string_view text) {
   DIVVY_TRY(job, job_in(query, "job"));
   filter.job = job;
   filter.user = query.text("user");
-  DIVVY_TRY(limit, limit_in(query, store::EventFilter::kMostPerPage));
+  DIVVY_TRY(limit, query.limit(store::EventFilter::kMostPerPage));
   filter.limit = limit;
   DIVVY_RETURN_IF_ERROR(query.nothing_left());
   return watch;
@@ -248,10 +222,7 @@ Result<UsageQuery> parse_usage_query(std::string_view text) {
   usage.filter.queue = query.text("queue");
   DIVVY_TRY(job, job_in(query, "job"));
   usage.filter.job = job;
-  const std::string format = query.text("format").value_or("json");
-  if (format != "json" && format != "csv") {
-    return err(ErrorCode::kInvalidArgument, "\"format\" is json or csv");
-  }
+  DIVVY_TRY(format, query.word("format", {"json", "csv"}));
   usage.csv = format == "csv";
   DIVVY_RETURN_IF_ERROR(query.nothing_left());
   return usage;

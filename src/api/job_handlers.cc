@@ -145,7 +145,8 @@ Answer submit_job(const Call& call) {
     items.push_back(job_document(job, JobDetail::kInside));
   }
   document["items"] = std::move(items);
-  return answer(submitted.repeated ? 200 : 201, document);
+  if (submitted.repeated) return answer(200, document);
+  return created(fmt::format("/v1/jobs/{}", submitted.jobs.front().id), document);
 }
 
 Answer list_jobs(const Call& call) {

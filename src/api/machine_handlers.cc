@@ -163,7 +163,8 @@ Answer grant_slices(const Call& call) {
   auto granted = ask_for_slices(call, std::move(wanted),
                                 {call.caller.pid(), call.caller.uid(), call.caller.gid()});
   if (!granted) return granted.error();
-  return answer(201, granted_document("Grant", *std::move(granted)));
+  std::string path = fmt::format("/v1/jobs/{}", granted->job);
+  return created(std::move(path), granted_document("Grant", *std::move(granted)));
 }
 
 Answer hold_slice(const Call& call) {
@@ -179,9 +180,10 @@ Answer hold_slice(const Call& call) {
   auto granted = ask_for_slices(call, std::move(wanted), call.as);
   if (!granted) return granted.error();
   const std::string device = granted->device;
+  std::string path = fmt::format("/v1/jobs/{}", granted->job);
   json::object document = granted_document("Slice", *std::move(granted));
   document["device"] = device;
-  return answer(201, document);
+  return created(std::move(path), document);
 }
 
 // The queue first, which knows what others may have; what the machine then refuses is taken back.

@@ -207,6 +207,15 @@ constexpr FieldRow kUsage[] = {
     {"cpuMilliseconds", "integer", "Of members that have ended"}};
 constexpr FieldRow kUsageReport[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Usage]", ""}};
+constexpr FieldRow kAuditEntry[] = {
+    {"number", "integer", ""}, {"unixMilliseconds", "integer", ""}, {"user", "text", ""},
+    {"from", "text", "\"uid 1000, pid 4711\", or an address"}, {"token", "text?", "Its id"},
+    {"action", "text", "The operationId of what was asked for"}, {"object", "text", "The path"},
+    {"status", "integer?", "Of the answer; null: none was given, so far or at all"},
+    {"outcome", "text", "The path of what was made, or why it was refused"}};
+constexpr FieldRow kAuditLog[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[AuditEntry]", ""},
+    {"next", "integer?", "`after` of the next page"}};
 constexpr FieldRow kSetting[] = {
     {"name", "text", "As in the file: queue.half_life"}, {"value", "text", "As it is written there"},
     {"meaning", "text", ""}, {"reloads", "boolean", "Without a restart"}};
@@ -354,7 +363,8 @@ constexpr SchemaRow kSchemas[] = {
     {"PruneRequest", "", kPruneRequest, true},
     {"PruneResult", "", kPruneResult}, {"PersonRequest", "", kPersonRequest, true}, {"Person", "", kPerson},
     {"PersonList", "", kPersonList}, {"TokenRequest", "", kTokenRequest, true}, {"Token", "", kToken},
-    {"TokenList", "", kTokenList}, {"Session", "", kSession}, {"Setting", "", kSetting}, {"SettingList", "", kSettingList}, {"Use", "", kUse}, {"UseList", "", kUseList}, {"QueueRequest", "", kQueueRequest, true},
+    {"TokenList", "", kTokenList}, {"Session", "", kSession},
+    {"AuditEntry", "", kAuditEntry}, {"AuditLog", "", kAuditLog}, {"Setting", "", kSetting}, {"SettingList", "", kSettingList}, {"Use", "", kUse}, {"UseList", "", kUseList}, {"QueueRequest", "", kQueueRequest, true},
     {"QuotaRequest", "", kQuotaRequest, true}, {"Quota", "", kQuota}, {"Queue", "", kQueue},
     {"QueueList", "", kQueueList}, {"UserQuota", "", kUserQuota}, {"QuotaList", "", kQuotaList},
     {"Removed", "", kRemoved}, {"Usage", "", kUsage}, {"UsageReport", "", kUsageReport},

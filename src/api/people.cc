@@ -65,7 +65,8 @@ Status may(const Person& person, Permission permission, const model::Job* job) {
   return err(ErrorCode::kPermissionDenied, "only admins may do that, and {} is none", person.name);
 }
 
-Result<Person> People::identify(const net::HttpRequest& request, const net::Caller& caller) const {
+Result<Identity> People::identify(const net::HttpRequest& request,
+                                  const net::Caller& caller) const {
   DIVVY_TRY(token, token_in(request));
   if (token) {
     auto owner = owner_of(*token);
@@ -74,7 +75,10 @@ Result<Person> People::identify(const net::HttpRequest& request, const net::Call
     }
     return owner;
   }
-  if (caller.local()) return local_person(caller.uid());
+  if (caller.local()) {
+    DIVVY_TRY(person, local_person(caller.uid()));
+    return Identity{std::move(person), {}};
+  }
   return err(ErrorCode::kPermissionDenied,
              "a token is needed over the network; on the machine, divvy token create makes one");
 }
@@ -84,10 +88,10 @@ std::optional<std::string> People::account_of(const net::HttpRequest& request) c
   if (!token || !*token) return std::nullopt;
   const auto owner = owner_of(**token);
   if (!owner) return std::nullopt;
-  return owner->name;
+  return owner->person.name;
 }
 
-Result<Person> People::owner_of(std::string_view token) const {
+Result<Identity> People::owner_of(std::string_view token) const {
   const WallTime now = clock_.wall_now();
   DIVVY_TRY(owner, database_.read([&](store::Connection& connection) {
     return store::PeopleTable(connection).owner_of(token, now);
@@ -97,7 +101,7 @@ Result<Person> People::owner_of(std::string_view token) const {
       return store::PeopleTable(connection).token_used(id, now);
     });
   }
-  return std::move(owner.person);
+  return Identity{std::move(owner.person), std::move(owner.token.id)};
 }
 
 Result<Person> People::local_person(uid_t uid) const {

@@ -32,6 +32,12 @@ enum class Permission {
   kDaemonUser,     // root and the user of the daemon, by their uid: other admins may not
 };
 
+// Somebody, and what they showed.
+struct Identity {
+  model::Person person;
+  std::string token;  // its id; empty where the kernel said who it is
+};
+
 // kPermissionDenied with whose it is. `job` is null where it is about none.
 [[nodiscard]] Status may(const model::Person& person, Permission permission,
                          const model::Job* job = nullptr);
@@ -44,8 +50,8 @@ class People {
 
   // A token decides where there is one, also on the socket. kPermissionDenied for a token that is
   // not valid, for nobody on the network, and for somebody who is disabled: answer with refusal().
-  [[nodiscard]] Result<model::Person> identify(const net::HttpRequest& request,
-                                               const net::Caller& caller) const;
+  [[nodiscard]] Result<Identity> identify(const net::HttpRequest& request,
+                                          const net::Caller& caller) const;
 
   // The name of who has a valid token; nothing where there is none. For limits.
   [[nodiscard]] std::optional<std::string> account_of(const net::HttpRequest& request) const;
@@ -58,7 +64,7 @@ class People {
   [[nodiscard]] Result<model::Person> local_person(uid_t uid) const;
 
  private:
-  [[nodiscard]] Result<model::Person> owner_of(std::string_view token) const;
+  [[nodiscard]] Result<Identity> owner_of(std::string_view token) const;
 
   store::Database& database_;
   const Clock& clock_;

@@ -53,7 +53,7 @@ Answer add_person(const Call& call) {
   DIVVY_RETURN_IF_ERROR(read_person(fields, person));
   DIVVY_RETURN_IF_ERROR(call.parts.database.commit(
       [&](Connection& connection) { return PeopleTable(connection).add(person); }));
-  return answer(201, headed("Person", person_document(person)));
+  return created("/v1/people/" + person.name, headed("Person", person_document(person)));
 }
 
 Answer change_person(const Call& call, const std::string& name) {
@@ -117,7 +117,7 @@ Answer add_token(const Call& call) {
   if (!done) return err(done.error());
   json::object document = token_document(made.record);
   document["token"] = made.text;
-  return answer(201, headed("Token", document));
+  return created("/v1/tokens/" + made.record.id, headed("Token", document));
 }
 
 Answer revoke_token(const Call& call, const std::string& id) {

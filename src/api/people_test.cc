@@ -53,8 +53,10 @@ class PeopleTest : public ::testing::Test {
   [[nodiscard]] Result<Person> over_the_network(const std::string& authorization) const {
     net::HttpRequest request;
     if (!authorization.empty()) request.headers["authorization"] = authorization;
-    return people_->identify(
+    auto known = people_->identify(
         request, net::Caller(-1, 0, net::Caller::kNobody, net::Caller::kNobody, "10.0.0.7"));
+    if (!known) return err(known.error());
+    return std::move(known->person);
   }
 
   TemporaryFolder folder_;
@@ -73,7 +75,7 @@ TEST_F(PeopleTest, OnTheSocketItIsWhoTheKernelSays) {
   ASSERT_TRUE(somebody.has_value());
   EXPECT_EQ(somebody->name, "uid-3999999");
   EXPECT_EQ(somebody->role, Role::kUser);
-  EXPECT_EQ(people_->identify({}, net::Caller(-1, 1, kNobodyKnows, 1))->name, "uid-3999999");
+  EXPECT_EQ(people_->identify({}, net::Caller(-1, 1, kNobodyKnows, 1))->person.name, "uid-3999999");
 }
 
 TEST_F(PeopleTest, AnOperatorMayTieAUserOfTheMachineToAPerson) {
@@ -113,7 +115,7 @@ TEST_F(PeopleTest, OverTheNetworkATokenSaysWhoItIs) {
   }
   net::HttpRequest request;
   request.headers["authorization"] = "Bearer " + token.text;
-  EXPECT_EQ(people_->identify(request, net::Caller(-1, 1, 0, 0))->name, "ada")
+  EXPECT_EQ(people_->identify(request, net::Caller(-1, 1, 0, 0))->person.name, "ada")
       << "also on the socket: it says as whom";
 }
 

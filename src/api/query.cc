@@ -96,6 +96,22 @@ Result<bool> Query::flag(std::string_view name) {
   return err(ErrorCode::kInvalidArgument, "\"{}\" has to be true or false", name);
 }
 
+Result<std::string> Query::word(std::string_view name,
+                                std::initializer_list<std::string_view> words) {
+  const std::string typed = text(name).value_or(std::string(*words.begin()));
+  if (std::ranges::find(words, typed) != words.end()) return typed;
+  return err(ErrorCode::kInvalidArgument, "\"{}\" is {}", name, fmt::join(words, " or "));
+}
+
+Result<std::uint32_t> Query::limit(std::uint32_t most) {
+  DIVVY_TRY(typed, number("limit"));
+  if (!typed) return std::min(most, 100U);
+  if (*typed == 0 || *typed > most) {
+    return err(ErrorCode::kOutOfRange, "\"limit\" is a number from 1 to {}", most);
+  }
+  return static_cast<std::uint32_t>(*typed);
+}
+
 Result<std::optional<WallTime>> Query::time(std::string_view name) {
   DIVVY_TRY(milliseconds, number(name));
   if (!milliseconds) return std::nullopt;

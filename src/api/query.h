@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
@@ -24,6 +25,11 @@ class Query {
   [[nodiscard]] std::vector<std::string> list(std::string_view name);
   [[nodiscard]] Result<std::optional<std::uint64_t>> number(std::string_view name);
   [[nodiscard]] Result<bool> flag(std::string_view name);  // "true" or "false"; missing: false
+  // One of these; missing: the first.
+  [[nodiscard]] Result<std::string> word(std::string_view name,
+                                         std::initializer_list<std::string_view> words);
+  // "limit", of what a page has; missing: 100, or all that may be.
+  [[nodiscard]] Result<std::uint32_t> limit(std::uint32_t most);
   // Milliseconds since 1970.
   [[nodiscard]] Result<std::optional<WallTime>> time(std::string_view name);
 

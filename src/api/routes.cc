@@ -105,13 +105,19 @@ constexpr Route kRoutes[] = {
      "What was held and used; of others for admins. format=csv gives a table",
      {.query = "by:<user,queue,job,hour> since:time before:time user:text queue:text job:position "
                "format:<json,csv>", .answer = "UsageReport", .other_answer = "text/csv"}},
+    {"GET", "/v1/audit", kOwn, list_audit, "listAudit",
+     "Who asked for what that changes something, and what became of it; of others for admins. "
+     "format=csv gives a table",
+     {.query = "user:text action:text since:time before:time order:<newest,oldest> after:position "
+               "limit:integer(1..1000) format:<json,csv>", .answer = "AuditLog",
+      .other_answer = "text/csv"}},
     {"GET", "/v1/settings", kAdmin, list_settings, "listSettings",
      "Every setting of the configuration, as it is in force; for admins",
      {.answer = "SettingList"}},
     {"POST", "/v1/what-if", kKnown, what_if, "whatIf",
      "What would become of those who wait, as things are and with other GPUs or rules; changes nothing",
      {.request = "WhatIfRequest", .may_be_empty = true, .answer = "WhatIf",
-      .refusals = "404 409 501"}},
+      .refusals = "404 409 501"}, From::kAnywhere, true},
     {"GET", "/v1/schedules", kKnown, list_schedules, "listSchedules",
      "Jobs that are submitted at times that come again; of others for admins",
      {.answer = "ScheduleList", .refusals = "501"}},

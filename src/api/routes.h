@@ -56,6 +56,7 @@ struct Route {
   std::string_view text;
   Description described;
   From from = From::kAnywhere;
+  bool only_asks = false;  // Whatever its method: nothing is changed, so nothing is audited
 };
 
 [[nodiscard]] std::span<const Route> routes();

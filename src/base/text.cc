@@ -191,4 +191,13 @@ std::optional<std::string> did_you_mean(std::string_view word,
   return closest(word, candidates);
 }
 
+std::string csv_cell(std::string_view text) {
+  constexpr std::string_view kFormula = "=+-@\t";
+  const bool formula = !text.empty() && kFormula.find(text[0]) != std::string_view::npos;
+  if (!formula && text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  std::string cell = formula ? "\"'" : "\"";
+  for (const char c : text) cell += c == '"' ? "\"\"" : std::string(1, c);
+  return cell + "\"";
+}
+
 }  // namespace divvy

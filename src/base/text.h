@@ -34,6 +34,9 @@ struct CodePoint {
 // Other UTF-8 stays.
 [[nodiscard]] std::string escape_for_terminal(std::string_view text);
 
+// As a cell of CSV (RFC 4180). One that a spreadsheet would take for a formula is quoted.
+[[nodiscard]] std::string csv_cell(std::string_view text);
+
 // How many terminal columns valid UTF-8 takes: wide characters two, combining marks none.
 [[nodiscard]] std::size_t display_width(std::string_view text);
 

@@ -55,6 +55,7 @@ struct CommandLine {
     add_machine_commands(tree);
     add_queue_commands(tree);
     add_people_commands(tree);
+    add_audit_command(tree);
     add_backup_commands(tree);
     add_context_commands(tree);
     add_replay_commands(tree);

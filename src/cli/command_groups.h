@@ -21,6 +21,7 @@ void add_tenant_commands(CommandTree& tree);   // run, set, ps, top, slice
 void add_machine_commands(CommandTree& tree);  // gpus, gpu, nodes, doctor, events, ledger, cdi
 void add_nodes_command(CommandTree& tree);     // called by it
 void add_queue_commands(CommandTree& tree);    // queue, quota, usage
+void add_audit_command(CommandTree& tree);
 void add_people_commands(CommandTree& tree);   // user, token, whoami
 void add_backup_commands(CommandTree& tree);   // backup, restore
 void add_context_commands(CommandTree& tree);  // context, config

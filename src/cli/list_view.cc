@@ -60,15 +60,6 @@ Result<std::string> item_names(const std::string& document, const std::string& f
   return names_of(answer["items"].items(), field);
 }
 
-std::string csv_cell(const std::string& text) {
-  const bool formula =
-      !text.empty() && std::string_view("=+-@\t").find(text[0]) != std::string_view::npos;
-  if (!formula && text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string cell = formula ? "\"'" : "\"";
-  for (const char c : text) cell += c == '"' ? "\"\"" : std::string(1, c);
-  return cell + "\"";
-}
-
 ListColumn text_column(std::string header, std::string field, bool wide) {
   return {
       .header = std::move(header),

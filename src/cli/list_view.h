@@ -49,7 +49,4 @@ struct ListView {
 [[nodiscard]] std::string show_rows(const ListView& view, const std::vector<Answer>& items,
                                     bool wide, const Style& style);
 
-// A cell that a spreadsheet would take for a formula is quoted.
-[[nodiscard]] std::string csv_cell(const std::string& text);
-
 }  // namespace divvy::cli

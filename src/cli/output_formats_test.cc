@@ -40,9 +40,9 @@ void walk(const Words& command, const std::function<void(const Words&)>& leaf) {
 
 TEST(OutputFormats, AreTheSameForEveryCommandThatListsThings) {
   const std::set<std::string> lists = {
-      "list",         "get",          "ps",           "gpus",  "gpu list",     "slice list",
-      "events",       "queue list",   "quota list",   "usage", "user list",    "token list",
-      "context list", "session list", "session apps", "sweep", "schedule list"};
+      "list",         "get",          "ps",           "gpus",  "gpu list",      "slice list",
+      "events",       "queue list",   "quota list",   "usage", "user list",     "token list",
+      "context list", "session list", "session apps", "sweep", "schedule list", "audit"};
   // They print no thing: they do something, follow something, or print a file in its own format.
   const std::set<std::string> without = {"attach",
                                          "backup",

@@ -64,6 +64,28 @@ TEST_F(PeopleCommands, UsageIsInGpuHours) {
   EXPECT_EQ(divvy({"usage", "-o", "csv"}).out, "user,jobs\n");
 }
 
+TEST_F(PeopleCommands, TheAuditLogIsAskedForPageByPageAndSaysWhatBecameOfEach) {
+  daemon_.on("GET /v1/audit", [](const net::HttpRequest& request) {
+    const bool second = contains(request.query, "after=7");
+    return net::HttpResponse{.body = second ? R"({"items":[{"number":6,"unixMilliseconds":
+      1767225600000,"user":"bob","from":"10.0.0.7","token":"0123456789abcdef","action":"cancelJob",
+      "object":"/v1/jobs/17","status":403,"outcome":"job 17 belongs to ada"}],"next":null})"
+                                            : R"({"items":[{"number":7,"unixMilliseconds":
+      1767225600000,"user":"ada","from":"uid 1000, pid 4711","token":null,"action":"submitJob",
+      "object":"/v1/jobs","status":201,"outcome":"/v1/jobs/17"}],"next":7})"};
+  });
+  const std::string table = divvy({"audit", "--user", "ada"}).out;
+  EXPECT_TRUE(
+      contains(table, "ada   uid 1000, pid 4711  submitJob  /v1/jobs     done    /v1/jobs/17"))
+      << table;
+  EXPECT_TRUE(contains(table, "bob   10.0.0.7            cancelJob  /v1/jobs/17  denied  job 17"))
+      << table;
+  EXPECT_TRUE(contains(daemon_.last_asked(), "user=ada&limit=99&after=7")) << daemon_.last_asked();
+  EXPECT_EQ(divvy({"audit", "-o", "name"}).out, "7\n6\n");
+  EXPECT_EQ(divvy({"audit", "-n", "1", "-o", "name"}).out, "7\n");
+  EXPECT_EQ(divvy({"audit", "-n", "0"}).status, kExitUsage);
+}
+
 TEST_F(PeopleCommands, UsersAreAddedChangedAndRemoved) {
   daemon_.on("POST /v1/people", R"({"name":"ada","role":"admin","disabled":false})", 201);
   EXPECT_EQ(divvy({"user", "add", "ada", "--role", "admin"}).out, "ada is an admin\n");

@@ -42,6 +42,17 @@ Examples:
   divvy usage --by queue --since 2026-11-01 --before 2026-12-01
   divvy usage --by job --user ada -o csv > ada.csv)";
 
+constexpr const char* kAuditFooter =
+    R"(Every request that is not only about reading, newest first: also those that were denied or
+refused. Operators see everybody's, others their own. Nothing changes an entry; it is kept
+for 400 days. An action is the operationId of the API's description.
+
+Examples:
+  divvy audit
+  divvy audit --user ada --since 7d
+  divvy audit --action openChannel          who looked into jobs: exec, attach, cp, ports
+  divvy audit --since 30d -n 1000000 -o csv > audit.csv)";
+
 constexpr const char* kUserFooter =
     R"(Users of this machine are known by their names in /etc/passwd and need not be added.
 An admin sees everything and may change everything.

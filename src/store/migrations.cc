@@ -154,10 +154,29 @@ CREATE TABLE schedules (
 ) STRICT;
 )";
 
+// 6: who asked for what. An entry is written once and gets its outcome once.
+constexpr const char* kAudit = R"(
+CREATE TABLE audit (
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  at INTEGER NOT NULL,
+  user TEXT NOT NULL,
+  caller TEXT NOT NULL,
+  token TEXT NOT NULL,
+  action TEXT NOT NULL,
+  object TEXT NOT NULL,
+  status INTEGER,
+  outcome TEXT NOT NULL
+) STRICT;
+CREATE INDEX audit_by_user ON audit (user, number);
+CREATE INDEX audit_by_time ON audit (at);
+CREATE TRIGGER audit_is_written_once BEFORE UPDATE ON audit WHEN old.status IS NOT NULL
+BEGIN SELECT RAISE(ABORT, 'an entry of the audit log is never changed'); END;
+)";
+
 // Released steps are never changed; a new one is added at the end, together with a file in
 // fixtures/ that has the schema before it.
-constexpr std::array kSteps{kJobsAndPeople, kUsageAndEvents, kAccounting, kMachineEvents,
-                            kServices};
+constexpr std::array kSteps{kJobsAndPeople, kUsageAndEvents, kAccounting,
+                            kMachineEvents, kServices,       kAudit};
 
 }  // namespace
 

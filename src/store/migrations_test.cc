@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "store/audit_table.h"
 #include "store/job_table.h"
 #include "store/people_table.h"
 #include "store/service_table.h"
@@ -100,6 +101,11 @@ TEST_P(Migrations, KeepEverythingOfAnEarlierSchema) {
     if (GetParam() >= 5) {
       DIVVY_TRY(service, ServiceTable(connection).find("model"));
       EXPECT_EQ(service, (ServiceRow{"model", "ada", 8000, 3, "{\"name\":\"model\"}"}));
+    }
+    if (GetParam() >= 6) {
+      DIVVY_TRY(audit, AuditTable(connection).list({}));
+      EXPECT_EQ(audit, (std::vector<AuditRow>{{4, at_second(5), "ada", "uid 1000, pid 7", "",
+                                               "submitJob", "/v1/jobs", 201, "/v1/jobs/6"}}));
     }
     return {};
   });

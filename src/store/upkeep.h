@@ -17,6 +17,10 @@ constexpr std::chrono::hours kKeepKeys{24 * 7};
 constexpr std::uint64_t kKeepEvents = 100'000;
 // A year and a month, so that a whole year can be reported.
 constexpr std::chrono::hours kKeepUsage{24 * 400};
+// Likewise; and of one person the newest of so many entries, so that nobody fills the disk, or
+// pushes out what others did.
+constexpr std::chrono::hours kKeepAudit{24 * 400};
+constexpr std::uint64_t kKeepAuditOfOne = 200'000;
 
 // `events_since`: those from before go, too; nothing: however old they are.
 [[nodiscard]] Status forget_old(Connection& connection, WallTime now,
