@@ -106,7 +106,9 @@ core.register_action("divvy_wait", {"http-req"}, function(txn, patience)
   local left = tonumber(patience)
   while left > 0 and txn.f:nbsrv(backend) == 0 do
     -- An old worker learns of no servers any more: the new one does.
-    if txn.f:stopping() then
+    -- A truth of HAProxy's is a number here, and each number is true for Lua.
+    local stopping = txn.f:stopping()
+    if stopping == 1 or stopping == true then
       txn:set_var("txn.divvy_old", true)
       return
     end
@@ -130,6 +132,9 @@ Result<std::string> write_config(const ConfigPlaces& places, const std::vector<S
       "  nbthread {}\n"
       "  fd-hard-limit 20000\n"
       "  hard-stop-after 24h\n"
+      // Otherwise whoever makes and deletes services with a connection open has as many processes
+      // as they like.
+      "  mworker-max-reloads 50\n"
       "defaults\n"
       "  mode http\n"
       // The lesser load of two that are drawn by weight: near to the least loaded one, and exact
