@@ -114,7 +114,8 @@ class Serving : public JobMachine {
   }
   void TearDown() override {
     if (daemon_pid() > 0) {
-      for (const json::value& one : ask("GET", "/v1/services").body.at("items").as_array()) {
+      const json::value services = ask("GET", "/v1/services").body;
+      for (const json::value& one : services.at("items").as_array()) {
         ask("DELETE", "/v1/services/" + std::string(one.at("name").as_string()));
       }
       EXPECT_TRUE(eventually(
@@ -194,7 +195,17 @@ TEST_F(Serving, AReplicaThatIsKilledCostsNoRequestAndIsReplaced) {
     const pid_t victim = std::stoi(answer.substr(4));
     ASSERT_EQ(::kill(victim, SIGKILL), 0);
     reader.await(50);
-    EXPECT_TRUE(eventually([&] { return has(json::serialize(service()), "ended by itself"); }));
+    // The next one only when this one was seen: with none alive, requests in flight have nowhere to
+    // go.
+    EXPECT_TRUE(eventually([&] {
+      const std::string events = json::serialize(service());
+      int ends = 0;
+      for (std::size_t at = 0; (at = events.find("ended by itself", at)) != std::string::npos;
+           ++at) {
+        ++ends;
+      }
+      return ends > i;
+    }));
     EXPECT_TRUE(has_ready(2));
   }
   reader.stop();
@@ -267,10 +278,11 @@ TEST_F(Serving, ACanaryGetsItsPartUntilItIsPromotedOrTakenBack) {
     }
     return seen;
   };
-  ASSERT_EQ(serve({"update", "model", "--weight", "30"}, {"two"}).status, 0);
   const auto ready = [&](std::size_t version) {
     return service().at("versions").at(version).at("readyReplicas").to_number<int>();
   };
+  ASSERT_EQ(serve({"update", "model", "--weight", "30", "--wait"}, {"two"}).status, 0);
+  EXPECT_EQ(ready(1), 1) << "it was waited for";
   EXPECT_TRUE(eventually([&] { return ready(1) == 1 && ready(0) == 1; }))
       << json::serialize(service());
   const auto canary = words(400);
