@@ -130,14 +130,13 @@ TEST(App, HelpOfACommandMayBeAskedForInBothWays) {
 }
 
 TEST(App, ListsTheCommandsWhenNoneIsClose) {
-  EXPECT_TRUE(
-      has(divvy({"frobnicate"}).err,
-          "commands are submit, list, get, describe, explain, logs, wait, sweep, suspend, resume, "
-          "requeue, update, delete, prune, exec, attach, port-forward, cp, session, run, set, ps, "
-          "top, slice, "
-          "gpus, gpu, nodes, events, "
-          "doctor, ledger, cdi, queue, quota, usage, user, token, whoami, backup, restore, "
-          "context, config, sim, bench, completion, man, version"));
+  EXPECT_TRUE(has(
+      divvy({"frobnicate"}).err,
+      "commands are submit, serve, list, get, describe, explain, logs, wait, sweep, schedule, "
+      "suspend, resume, requeue, update, delete, prune, exec, attach, port-forward, cp, session, "
+      "ssh, ssh-config, ssh-proxy, run, set, ps, top, slice, gpus, gpu, nodes, events, "
+      "doctor, ledger, cdi, queue, quota, usage, user, token, whoami, backup, restore, "
+      "context, config, sim, bench, completion, man, version"));
 }
 
 TEST(App, SuggestsTheOptionThatWasMeant) {

@@ -239,6 +239,8 @@ std::string problem_text(const Reply& reply) {
 
 int problem_exit(const Reply& reply) {
   switch (reply.status) {
+    case 400:
+      return kExitUsage;
     case 401:
     case 403:
       return kExitDenied;

@@ -27,9 +27,9 @@ std::set<std::string> completed(Words words, const std::string& last) {
 std::string joined(const Words& words) { return fmt::format("{}", fmt::join(words, " ")); }
 
 void walk(const Words& command, const std::function<void(const Words&)>& leaf) {
-  const std::set<std::string> groups = {"",       "slice", "gpu",   "ledger", "cdi",
-                                        "queue",  "quota", "user",  "token",  "context",
-                                        "config", "sim",   "bench", "session"};
+  const std::set<std::string> groups = {"",       "slice", "gpu",   "ledger",  "cdi",
+                                        "queue",  "quota", "user",  "token",   "context",
+                                        "config", "sim",   "bench", "session", "schedule"};
   if (!groups.contains(joined(command))) return leaf(command);
   for (const std::string& below : completed(command, "")) {
     Words next = command;
@@ -39,21 +39,62 @@ void walk(const Words& command, const std::function<void(const Words&)>& leaf) {
 }
 
 TEST(OutputFormats, AreTheSameForEveryCommandThatListsThings) {
-  const std::set<std::string> lists = {"list",         "get",          "ps",           "gpus",
-                                       "gpu list",     "slice list",   "events",       "queue list",
-                                       "quota list",   "usage",        "user list",    "token list",
-                                       "context list", "session list", "session apps", "sweep"};
+  const std::set<std::string> lists = {
+      "list",         "get",          "ps",           "gpus",  "gpu list",     "slice list",
+      "events",       "queue list",   "quota list",   "usage", "user list",    "token list",
+      "context list", "session list", "session apps", "sweep", "schedule list"};
   // They print no thing: they do something, follow something, or print a file in its own format.
-  const std::set<std::string> without = {
-      "attach",        "backup",       "cdi clean",      "cdi show",     "completion",
-      "config get",    "config set",   "config view",    "context add",  "context remove",
-      "context use",   "cp",           "delete",         "exec",         "gpu cordon",
-      "gpu drain",     "gpu uncordon", "logs",           "man",          "port-forward",
-      "prune",         "queue reset",  "queue set",      "quota reset",  "quota set",
-      "requeue",       "restore",      "resume",         "run",          "set",
-      "session start", "session open", "session extend", "session logs", "session stop",
-      "slice create",  "slice delete", "suspend",        "token create", "token revoke",
-      "update",        "user add",     "user remove",    "user set",     "wait"};
+  const std::set<std::string> without = {"attach",
+                                         "backup",
+                                         "cdi clean",
+                                         "cdi show",
+                                         "completion",
+                                         "config get",
+                                         "config set",
+                                         "config view",
+                                         "context add",
+                                         "context remove",
+                                         "context use",
+                                         "cp",
+                                         "delete",
+                                         "exec",
+                                         "gpu cordon",
+                                         "gpu drain",
+                                         "gpu uncordon",
+                                         "logs",
+                                         "man",
+                                         "port-forward",
+                                         "prune",
+                                         "queue reset",
+                                         "queue set",
+                                         "quota reset",
+                                         "quota set",
+                                         "requeue",
+                                         "restore",
+                                         "resume",
+                                         "run",
+                                         "set",
+                                         "session start",
+                                         "session open",
+                                         "session extend",
+                                         "session logs",
+                                         "session stop",
+                                         "slice create",
+                                         "slice delete",
+                                         "suspend",
+                                         "token create",
+                                         "token revoke",
+                                         "ssh",
+                                         "ssh-config",
+                                         "ssh-proxy",
+                                         "schedule suspend",
+                                         "schedule resume",
+                                         "schedule delete",
+                                         "update",
+                                         "user add",
+                                         "user remove",
+                                         "user set",
+                                         "wait"};
   std::set<std::string> seen;
   walk({}, [&](const Words& command) {
     const std::string name = joined(command);

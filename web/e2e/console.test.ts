@@ -277,9 +277,8 @@ describe('jobs', () => {
     await page.getByRole('button', { name: 'Suspend …' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Suspend' }).click();
     await page.getByText('gang is suspended').waitFor();
-    await page.getByRole('button', { name: 'Resume' }).first().click();
-    const dialog = page.getByRole('dialog');
-    if (await dialog.isVisible()) await dialog.getByRole('button', { name: 'Resume' }).click();
+    await page.getByRole('main').getByRole('button', { name: 'Resume' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Resume' }).click();
     await page.locator('h1 .state', { hasText: 'queued' }).waitFor();
     await page.getByRole('button', { name: 'Delete …' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
@@ -424,13 +423,14 @@ describe('anywhere', () => {
 
   it('goes where Enter meant, also when it came before the list of jobs', async () => {
     const { page } = user;
-    await page.goto(`${daemon.address}/usage`);
-    await page.locator('main h1').waitFor();
     let letGo: () => void = () => undefined;
     const held = new Promise<void>((resolve) => { letGo = resolve; });
+    // Before the page: it asks for the jobs at once.
     await page.route(/\/v1\/jobs\?/, async (route) => { await held; await route.continue(); });
+    await page.goto(`${daemon.address}/usage`);
+    await page.locator('main h1').waitFor();
     await page.keyboard.press('Control+k');
-    await page.getByRole('combobox').fill('train');
+    await page.getByRole('dialog').getByRole('combobox').fill('train');
     await page.keyboard.press('Enter');
     await page.getByText('Looking …').waitFor();
     letGo();
