@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "model/publish_variable.h"
 #include "serve/service_document.h"
 #include "store/job_table.h"
 
@@ -144,6 +145,8 @@ model::JobSpec Services::replica_of(const serve::Service& service, model::JobSpe
   if (job.container) {
     inside = service.settings.port;
     job.container->ports.push_back({.host = port, .container = inside});
+    // It is reached through the proxy, which is on this machine.
+    job.environment[model::kPublishVariable] = model::kPublishLoopback;
   }
   job.environment[kPortVariable] = std::to_string(inside);
   job.labels[kServiceLabel] = service.name;

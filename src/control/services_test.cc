@@ -79,6 +79,18 @@ TEST_F(ServicesTest, ReplicasAreJobsOfTheOwnerWithPortsOfTheirOwn) {
   EXPECT_EQ(asked(), 2U);
 }
 
+TEST_F(ServicesTest, ReplicasInContainersAreReachedOnThisMachineAlone) {
+  model::JobSpec job = serve::test_replica();
+  job.container = model::ContainerSpec{};
+  job.container->image = "docker.io/library/x:1";
+  ASSERT_TRUE(services_->make("model", "ada", serve::test_settings(1, 1), job));
+  settle();
+  ASSERT_EQ(service().replicas.size(), 1U);
+  const model::Job made = house_.stored(service().replicas.begin()->first);
+  ASSERT_EQ(made.spec.container->ports.size(), 1U);
+  EXPECT_EQ(made.spec.environment.at("DIVVY_PUBLISH"), "loopback");
+}
+
 TEST_F(ServicesTest, AReplicaThatDiedIsReplaced) {
   make(2, 2);
   settle();
