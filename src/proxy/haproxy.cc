@@ -252,6 +252,9 @@ std::optional<pid_t> Haproxy::living_master() const {
   std::ifstream number(file(kPid));
   pid_t pid = 0;
   if (!(number >> pid) || pid <= 1) return {};
+  // One that has ended is no obstacle, whether or not its parent has waited for it.
+  const auto life = sys::open_process(pid);
+  if (!life || sys::is_gone(life->get())) return {};
   std::ifstream name(fmt::format("/proc/{}/comm", pid));
   std::string text;
   const bool is_ours = std::getline(name, text) && text == "haproxy" &&

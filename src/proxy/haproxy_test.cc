@@ -4,12 +4,16 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <future>
 #include <thread>
@@ -269,6 +273,35 @@ TEST_F(HaproxyTest, ARequestInFlightKeepsTheProcessAlsoWhenTheLastServiceGoes) {
   client.join();
   EXPECT_EQ(answer, "one");
   EXPECT_TRUE(sees([](const Report& left) { return left.empty(); }));
+}
+
+TEST_F(HaproxyTest, OneThatWasKilledIsStartedAgainAlsoWhileItIsAZombie) {
+  // Its parent, then, and we do not wait for it.
+  ASSERT_EQ(::prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+  const Origin one("one");
+  const Site site{.name = "model",
+                  .port = port_,
+                  .ready = "/",
+                  .wait = 600s,
+                  .servers = {{"j1", one.port(), 256}}};
+  EXPECT_TRUE(apply({site}).empty());
+  pid_t master = 0;
+  std::ifstream(folder_.path() / "s/own/haproxy.pid") >> master;
+  ASSERT_GT(master, 1);
+  ASSERT_EQ(::kill(master, SIGKILL), 0);
+  siginfo_t info{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(master), &info, WEXITED | WNOWAIT), 0);
+  // Its worker ends by itself, and has the port until then.
+  bool is_back = false;
+  for (int i = 0; i < 2000 && !is_back; ++i) {
+    const auto troubles = proxy().apply({site});
+    is_back = troubles && troubles->empty();
+    if (!is_back) std::this_thread::sleep_for(10ms);
+  }
+  EXPECT_TRUE(is_back);
+  EXPECT_EQ(get(port_), "one");
+  EXPECT_EQ(::waitpid(master, nullptr, 0), master);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 TEST_F(HaproxyTest, WithoutServicesThereIsNoProcess) {
