@@ -300,6 +300,15 @@ TEST_F(JobCommands, SweepsAndSchedulesAreShownInTheFormatThatWasAskedFor) {
       << "it would do nothing";
 }
 
+TEST_F(JobCommands, WhoComesWhenThereIsNoPlaceLeftIsToldWhatToDo) {
+  daemon_.on("GET /v1/jobs", "", 429);
+  const CliOutcome refused = divvy({"list"});
+  EXPECT_EQ(refused.status, kExitError);
+  EXPECT_EQ(refused.err,
+            "divvy: divvyd has as many connections of yours as it takes; try again when some have "
+            "ended\n");
+}
+
 TEST_F(JobCommands, SubmitPassesVariablesByName) {
   daemon_.on("GET /v1/node", "{}");
   daemon_.on("POST /v1/jobs", R"({"items":[],"dry_run":true})");
