@@ -278,10 +278,11 @@ TEST_F(Serving, ACanaryGetsItsPartUntilItIsPromotedOrTakenBack) {
     }
     return seen;
   };
-  ASSERT_EQ(serve({"update", "model", "--weight", "30"}, {"two"}).status, 0);
   const auto ready = [&](std::size_t version) {
     return service().at("versions").at(version).at("readyReplicas").to_number<int>();
   };
+  ASSERT_EQ(serve({"update", "model", "--weight", "30", "--wait"}, {"two"}).status, 0);
+  EXPECT_EQ(ready(1), 1) << "it was waited for";
   EXPECT_TRUE(eventually([&] { return ready(1) == 1 && ready(0) == 1; }))
       << json::serialize(service());
   const auto canary = words(400);

@@ -90,10 +90,10 @@ Answer change_schedule(const Call& call, const std::string& name) {
 
 Answer delete_schedule(const Call& call, const std::string& name) {
   DIVVY_TRY(schedules, schedules_of(call));
-  DIVVY_TRY(schedule, schedules->find(name));
-  DIVVY_RETURN_IF_ERROR(check_own(call, schedule));
-  DIVVY_RETURN_IF_ERROR(schedules->remove(name));
-  return answer_with(schedule);
+  DIVVY_TRY(removed, schedules->remove(name, [&](const Schedule& schedule) {
+    return check_own(call, schedule);
+  }));
+  return answer_with(removed);
 }
 
 }  // namespace divvy::api

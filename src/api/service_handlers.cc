@@ -197,7 +197,7 @@ Answer update_service(const Call& call, const std::string& name) {
   DIVVY_TRY(there, services->find(name));
   DIVVY_RETURN_IF_ERROR(check_own(call, there));
   DIVVY_RETURN_IF_ERROR(serve::check_replica(wanted.job));
-  DIVVY_RETURN_IF_ERROR(services->could_run(wanted.job, there.owner));
+  DIVVY_RETURN_IF_ERROR(services->could_run(there, wanted.job));
   return change(
       call, name,
       [&](Service& service, WallTime now) {

@@ -84,9 +84,9 @@ std::optional<int> wait_until_ready(const Session& session, const Daemon& daemon
     if (state != "running") {
       (void)show_logs(session, opened.job, {.tail = kLastLines});
       session.say(
-          fmt::format("the session is {} before {} was ready; `divvy logs {}` has all that "
-                      "it said",
-                      state, app.name, opened.job));
+          fmt::format("{} was not ready before session {} was {}; `divvy logs {}` has all that it "
+                      "said",
+                      app.name, opened.job, state, opened.job));
       return kExitError;
     }
     if (!said) session.say(fmt::format("waiting until {} answers ...", app.name));

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "config/yaml_reader.h"
 #include "model/name.h"
+#include "model/publish_variable.h"
 
 namespace divvy::cli {
 namespace {
@@ -245,6 +246,8 @@ Status put_app(const AppTemplate& app, const AppLaunch& launch, json::object& do
     environment.emplace(name, with_token(value, launch.token));
   }
   environment[kSessionToken] = launch.token;
+  // It is reached through divvyd, and some apps ask nobody who they are.
+  if (contained) environment[model::kPublishVariable] = model::kPublishLoopback;
   json::object& labels = object_in(document, "labels");
   labels[kSessionLabel] = app.name;
   if (contained) labels[kSessionPortLabel] = fmt::to_string(kContainerPort);

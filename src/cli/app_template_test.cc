@@ -89,6 +89,7 @@ TEST(AppTemplate, ContainersPublishTheirPort) {
   ASSERT_TRUE(put_app(app, {.token = "t", .arguments = {"x"}, .published = 20'001}, document));
   EXPECT_EQ(json::serialize(document["container"]),
             R"({"image":"box","entry_point":["sh"],"ports":[{"host":20001,"container":8000}]})");
+  EXPECT_EQ(document["environment"].at("DIVVY_PUBLISH"), "loopback") << "and for nobody elsewhere";
   const json::array& command = document["command"].as_array();
   EXPECT_EQ(command.front(), "-c") << "the entry point is the shell";
   EXPECT_NE(command.at(1).as_string().find("8000 --bind 0.0.0.0"), json::string::npos);

@@ -231,6 +231,13 @@ Status Daemon::start() const {
 std::string problem_text(const Reply& reply) {
   const json::object problem = parse_object(reply.body);
   std::string text = text_in(problem, "detail");
+  // These two are sent without a word, to whoever comes when there is no place left.
+  if (text.empty() && reply.status == 429) {
+    text = "divvyd has as many connections of yours as it takes; try again when some have ended";
+  }
+  if (text.empty() && reply.status == 503) {
+    text = "divvyd has as many connections as it takes; try again when some have ended";
+  }
   if (text.empty()) text = fmt::format("divvyd answered with status {}", reply.status);
   const std::string advice = text_in(problem, "advice");
   if (!advice.empty()) text += ".\n" + advice;

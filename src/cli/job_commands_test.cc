@@ -270,6 +270,45 @@ TEST_F(JobCommands, DeleteByLabelMeansOnesOwnJobs) {
   EXPECT_EQ(divvy({"delete", "17", "-l", "sweep=7"}).status, kExitUsage) << "which are meant?";
 }
 
+TEST_F(JobCommands, ASweepWithAKeyIsTheSameWhenItIsSubmittedAgain) {
+  daemon_.on("GET /v1/node", "{}");
+  daemon_.on("POST /v1/jobs", R"({"items":[{"id":17,"name":"a","state":"queued"}]})", 201);
+  const auto submitted = [&](const std::string& key) {
+    EXPECT_EQ(divvy({"submit", "--sweep", "seed=1", "--key", key, "--", "a", "{seed}"}).status,
+              kExitOk);
+    return daemon_.last_asked();
+  };
+  const std::string first = submitted("x");
+  EXPECT_EQ(submitted("x"), first);
+  EXPECT_NE(submitted("y"), first);
+}
+
+TEST_F(JobCommands, SweepsAndSchedulesAreShownInTheFormatThatWasAskedFor) {
+  daemon_.on("GET /v1/node", "{}");
+  daemon_.on("POST /v1/jobs", R"({"items":[{"id":17,"name":"a","state":"queued"}]})", 201);
+  const auto submitted = [&](const std::string& how, const std::string& what,
+                             const std::string& format) {
+    return divvy({"submit", how, what, "--name", "n", "-o", format, "--", "a", "{seed}"}).out;
+  };
+  EXPECT_EQ(submitted("--sweep", "seed=1,2", "name"), "17\n17\n");
+  EXPECT_TRUE(contains(submitted("--sweep", "seed=1,2", "json"), R"("kind": "JobList")"));
+  daemon_.on("POST /v1/schedules", R"({"name":"n","nextUnixMilliseconds":1})", 201);
+  EXPECT_EQ(submitted("--every", "@daily", "name"), "n\n");
+  EXPECT_TRUE(contains(submitted("--every", "@daily", "json"), "nextUnixMilliseconds"));
+  EXPECT_EQ(divvy({"submit", "--every", "@daily", "--name", "n", "--key", "x", "--", "a"}).status,
+            kExitUsage)
+      << "it would do nothing";
+}
+
+TEST_F(JobCommands, WhoComesWhenThereIsNoPlaceLeftIsToldWhatToDo) {
+  daemon_.on("GET /v1/jobs", "", 429);
+  const CliOutcome refused = divvy({"list"});
+  EXPECT_EQ(refused.status, kExitError);
+  EXPECT_EQ(refused.err,
+            "divvy: divvyd has as many connections of yours as it takes; try again when some have "
+            "ended\n");
+}
+
 TEST_F(JobCommands, SubmitPassesVariablesByName) {
   daemon_.on("GET /v1/node", "{}");
   daemon_.on("POST /v1/jobs", R"({"items":[],"dry_run":true})");

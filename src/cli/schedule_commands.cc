@@ -101,7 +101,8 @@ Result<int> remove(const Session& session, const std::vector<std::string>& names
 
 }  // namespace
 
-int submit_schedule(const Session& session, const ScheduleWish& wish, json::object job) {
+int submit_schedule(const Session& session, const ScheduleWish& wish, json::object job,
+                    OutputFormat format) {
   const json::value* const named = job.if_contains("name");
   if (named == nullptr || !named->is_string()) {
     session.say("a schedule needs a name: --name nightly");
@@ -113,7 +114,12 @@ int submit_schedule(const Session& session, const ScheduleWish& wish, json::obje
   body["job"] = std::move(job);
   const Asked made = ask(session, "POST", "/v1/schedules", json::serialize(body));
   if (!made) return made.status();
-  return session.print(fmt::format("schedule {} runs {}\n", made.answer()["name"].text(),
+  if (format == OutputFormat::kJson || format == OutputFormat::kYaml) {
+    return session.print(write_document(made.body(), format));
+  }
+  const std::string name = made.answer()["name"].text();
+  if (format == OutputFormat::kName) return session.print(name + "\n");
+  return session.print(fmt::format("schedule {} runs {}\n", name,
                                    from_now(made.answer()["nextUnixMilliseconds"], session.now())));
 }
 

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "cli/output.h"
+
 namespace divvy::cli {
 
 struct Session;
@@ -15,6 +17,6 @@ struct ScheduleWish {
 };
 // The exit status.
 [[nodiscard]] int submit_schedule(const Session& session, const ScheduleWish& wish,
-                                  boost::json::object job);
+                                  boost::json::object job, OutputFormat format);
 
 }  // namespace divvy::cli

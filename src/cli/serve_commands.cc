@@ -133,6 +133,12 @@ int print_done(const Session& session, const Asked& done, OutputFormat format,
   }
 }
 
+// A canary is "ready" as a service before its first replica is.
+bool is_up(const Answer& version) {
+  const auto replicas = version["replicas"].number().value_or(0);
+  return replicas > 0 && version["readyReplicas"].number() == replicas;
+}
+
 // Until the version that is wanted has all its replicas, or was taken back.
 int wait_until_ready(const Session& session, const std::string& name, std::int64_t version) {
   std::string said;
@@ -140,14 +146,21 @@ int wait_until_ready(const Session& session, const std::string& name, std::int64
     const Asked asked = ask(session, "GET", path_of(name));
     if (!asked) return asked.status();
     const Answer& service = asked.answer();
+    Answer wanted;
     for (const Answer& one : service["versions"].items()) {
-      if (one["number"].number() == version && one["state"].text() == "rejected") {
-        session.say(fmt::format("version {} was taken back: {}", version, one["rejected"].text()));
-        return kExitError;
-      }
+      if (one["number"].number() == version) wanted = one;
+    }
+    if (wanted["state"].text() == "rejected") {
+      session.say(fmt::format("version {} was taken back: {}", version, wanted["rejected"].text()));
+      return kExitError;
+    }
+    if (wanted.empty() || wanted["state"].text() == "replaced") {
+      session.say(
+          fmt::format("version {} was replaced by version {}", version, service["stable"].text()));
+      return kExitError;
     }
     const std::string state = service["state"].text();
-    if (state == "ready" || state == "asleep") return kExitOk;
+    if (state == "asleep" || (state == "ready" && is_up(wanted))) return kExitOk;
     if (state == "deleting") {
       session.say(fmt::format("{} is being deleted", name));
       return kExitError;

@@ -165,6 +165,7 @@ Result<int> open(const Session& session, const OpenArguments& arguments) {
 
 // Until its time limit.
 std::optional<std::int64_t> seconds_left(const Answer& job, WallTime now) {
+  if (is_final_state(job["state"].text())) return std::nullopt;
   const std::string limit = job["spec"]["time_limit"].raw();
   const auto started = job["startedUnixMilliseconds"].number();
   const auto seconds =
@@ -312,6 +313,8 @@ void add_start(CommandTree& tree, CLI::App& group) {
   command->add_flag("-d,--detach", arguments->detach, "Do not open it; print its number");
   add_open_options(*command, arguments->open, arguments->no_browser);
   add_submit_flags(*command, arguments->flags);
+  command->get_option("--gpu")->description(
+      "How much of a GPU, or how many: 0.3, 1, 0 (default: as `divvy session apps` says)");
 }
 
 }  // namespace

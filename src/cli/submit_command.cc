@@ -111,6 +111,19 @@ std::string numbers_text(const std::vector<Answer>& jobs) {
   return fmt::format("jobs {} to {}", jobs.front()["id"].text(), jobs.back()["id"].text());
 }
 
+// Of several requests as of one.
+std::string jobs_text(const std::vector<Answer>& jobs, OutputFormat format) {
+  std::string ids;
+  std::string items;
+  for (const Answer& job : jobs) {
+    ids += job["id"].text() + "\n";
+    items += (items.empty() ? "" : ",") + job.json();
+  }
+  if (format == OutputFormat::kName) return ids;
+  return write_document(R"({"apiVersion":"divvy/v1","kind":"JobList","items":[)" + items + "]}",
+                        format);
+}
+
 int show_submitted(const Session& session, const Asked& submitted, OutputFormat format) {
   const auto jobs = submitted.answer()["items"].items();
   switch (format) {
@@ -161,8 +174,10 @@ int stay_with(const Session& session, const SubmitArguments& arguments,
   return status;
 }
 
-// The name of a sweep: that of its jobs, and something that the next one does not have.
-std::string sweep_name(const json::object& document) {
+// The name of a sweep: that of its jobs, and something that the next one does not have. With a key
+// the same one each time: it is a label of each job, and what is submitted again has to be the
+// same.
+std::string sweep_name(const json::object& document, const std::string& key) {
   std::string name = "sweep";
   if (const json::value* const given = document.if_contains("name");
       given != nullptr && given->is_string()) {
@@ -172,12 +187,16 @@ std::string sweep_name(const json::object& document) {
     const json::value& first = command->as_array().front();
     if (first.is_string()) name = std::filesystem::path(std::string(first.as_string())).filename();
   }
-  return name.substr(0, 100) + "-" + new_channel_name().substr(0, 6);
+  const std::string mark = key.empty()
+                               ? new_channel_name().substr(0, 6)
+                               : fmt::format("{:06x}", std::hash<std::string>()(key) & 0xffffffU);
+  return name.substr(0, 100) + "-" + mark;
 }
 
 // All of its jobs, or as many as are taken, which is said.
 int submit_sweep(const Session& session, const SubmitArguments& arguments,
-                 const std::vector<json::object>& documents, const std::string& sweep) {
+                 const std::vector<json::object>& documents, const std::string& sweep,
+                 OutputFormat format) {
   std::vector<Answer> jobs;
   for (std::size_t i = 0; i < documents.size(); ++i) {
     net::HttpHeaders headers;
@@ -200,7 +219,10 @@ int submit_sweep(const Session& session, const SubmitArguments& arguments,
     return kExitOk;
   }
   if (jobs.empty()) return kExitError;
-  const int shown = session.print(fmt::format("sweep {}: {}\n", sweep, numbers_text(jobs)));
+  const std::string text = format == OutputFormat::kTable
+                               ? fmt::format("sweep {}: {}\n", sweep, numbers_text(jobs))
+                               : jobs_text(jobs, format);
+  const int shown = session.print(text);
   if (!arguments.quiet) session.say(fmt::format("next: divvy sweep {}", sweep));
   return shown;
 }
@@ -239,11 +261,12 @@ Result<int> submit(const Session& session, SubmitArguments arguments) {
   const ScheduleWish& schedule = arguments.schedule;
   const bool scheduled = !schedule.every.empty();
   const bool excluded = arguments.wait || arguments.follow || arguments.dry_run ||
-                        !arguments.log.empty() || !arguments.sweep.empty();
+                        !arguments.log.empty() || !arguments.sweep.empty() ||
+                        !arguments.key.empty();
   if (scheduled ? excluded : (schedule.missed || schedule.overlap)) {
     return err(ErrorCode::kInvalidArgument,
                "--missed and --overlap are for --every, which submits nothing now: it excludes "
-               "--wait, --follow, --log, --sweep and --dry-run");
+               "--wait, --follow, --log, --sweep, --key and --dry-run");
   }
   if (!arguments.sweep.empty() &&
       (arguments.wait || arguments.follow || !arguments.log.empty() || arguments.flags.array)) {
@@ -267,12 +290,12 @@ Result<int> submit(const Session& session, SubmitArguments arguments) {
     return session.fail(there.error());
   }
   if (!arguments.sweep.empty()) {
-    const std::string sweep = sweep_name(document);
+    const std::string sweep = sweep_name(document, arguments.key);
     DIVVY_TRY(documents, sweep_documents(arguments.sweep, sweep, document));
-    return submit_sweep(session, arguments, documents, sweep);
+    return submit_sweep(session, arguments, documents, sweep, format);
   }
   if (!arguments.schedule.every.empty()) {
-    return submit_schedule(session, arguments.schedule, std::move(document));
+    return submit_schedule(session, arguments.schedule, std::move(document), format);
   }
   const std::string body = json::serialize(document);
   net::HttpHeaders headers;

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/json.hpp>
 #include <charconv>
+#include <limits>
+#include <optional>
 
 #include "base/text.h"
 #include "model/name.h"
@@ -35,11 +38,21 @@ Result<std::vector<std::string>> range_values(std::string_view text, std::size_t
                kMostSweepJobs);
   }
   std::vector<std::string> values;
-  for (std::int64_t value = first; value <= last; ++value) {
-    values.push_back(fmt::to_string(value));
+  // Counted by steps: behind the last number there may be none.
+  for (std::uint64_t i = 0; i <= steps; ++i) {
+    values.push_back(fmt::to_string(first + static_cast<std::int64_t>(i)));
   }
   return values;
 }
+
+struct NoJsonNumber {
+  std::string_view name;
+  double value;
+};
+constexpr std::array<NoJsonNumber, 3> kNoJsonNumbers{
+    {{"NaN", std::numeric_limits<double>::quiet_NaN()},
+     {"Infinity", std::numeric_limits<double>::infinity()},
+     {"-Infinity", -std::numeric_limits<double>::infinity()}}};
 
 bool replace_all(json::value& text, std::string_view from, std::string_view to) {
   if (!text.is_string()) return false;
@@ -51,6 +64,37 @@ bool replace_all(json::value& text, std::string_view from, std::string_view to) 
   }
   if (found) text = json::string(made);
   return found;
+}
+
+// JSON has no such numbers, so they become texts.
+std::string with_quoted_numbers(std::string_view line) {
+  std::string text;
+  bool in_text = false;
+  while (!line.empty()) {
+    const auto* const found =
+        in_text ? kNoJsonNumbers.end() : std::ranges::find_if(kNoJsonNumbers, [&](auto& one) {
+          return line.starts_with(one.name);
+        });
+    if (found != kNoJsonNumbers.end()) {
+      text += fmt::format("\"{}\"", found->name);
+      line.remove_prefix(found->name.size());
+      continue;
+    }
+    if (line.front() == '"') in_text = !in_text;
+    const std::size_t width =
+        in_text && line.front() == '\\' ? std::min<std::size_t>(2, line.size()) : 1;
+    text += line.substr(0, width);
+    line.remove_prefix(width);
+  }
+  return text;
+}
+
+std::optional<double> metric_of(const json::value& value) {
+  if (value.is_number()) return value.to_number<double>();
+  if (!value.is_string()) return std::nullopt;
+  const auto* const found =
+      std::ranges::find(kNoJsonNumbers, std::string_view(value.as_string()), &NoJsonNumber::name);
+  return found == kNoJsonNumbers.end() ? std::nullopt : std::optional(found->value);
 }
 
 }  // namespace
@@ -68,7 +112,11 @@ Result<SweepAxis> parse_sweep_axis(std::string_view text) {
     return wrong(good.error().message);
   }
   const std::string_view values = text.substr(equals + 1);
-  if (const std::size_t dots = values.find(".."); dots != std::string_view::npos) {
+  const std::size_t dots = values.find("..");
+  // "../a,../b" are paths.
+  const bool is_range = dots != std::string_view::npos && dots > 0 &&
+                        values.find_first_of(",/") == std::string_view::npos;
+  if (is_range) {
     auto range = range_values(values, dots);
     if (!range) return wrong(range.error().message);
     axis.values = *std::move(range);
@@ -138,11 +186,11 @@ Metrics metrics_in(std::string_view output) {
     output = end == std::string_view::npos ? std::string_view() : output.substr(0, end);
     if (!line.starts_with('{') || !line.ends_with('}')) continue;
     boost::system::error_code code;
-    const json::value value = json::parse(json::string_view(line.data(), line.size()), code);
+    const json::value value = json::parse(with_quoted_numbers(line), code);
     if (code || !value.is_object()) continue;
     Metrics metrics;
-    for (const auto& [name, number] : value.as_object()) {
-      if (number.is_number()) metrics.emplace_back(std::string(name), number.to_number<double>());
+    for (const auto& [name, said] : value.as_object()) {
+      if (const auto number = metric_of(said)) metrics.emplace_back(std::string(name), *number);
     }
     if (!metrics.empty()) return metrics;
   }

@@ -36,7 +36,8 @@ using SweepPoint = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] Status put_sweep_point(const SweepPoint& point, const std::string& sweep,
                                      boost::json::object& document);
 
-// The numbers of the last line of an output that is a JSON object with numbers in it.
+// The numbers of the last line of an output that is a JSON object with numbers in it. Of a run that
+// diverged they are NaN or Infinity, as Python writes them, with or without quotes.
 using Metrics = std::vector<std::pair<std::string, double>>;
 [[nodiscard]] Metrics metrics_in(std::string_view output);
 

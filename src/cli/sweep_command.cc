@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <boost/json.hpp>
+#include <cmath>
 #include <memory>
 
 #include "base/text.h"
@@ -58,7 +59,8 @@ json::object row_of(const Session& session, const Answer& job) {
   json::object metrics;
   for (const auto& [name, value] :
        metrics_in(last_output(session, static_cast<std::uint64_t>(id)))) {
-    metrics[name] = value;
+    // JSON has no other numbers.
+    metrics[name] = std::isfinite(value) ? json::value(value) : json::value(fmt::to_string(value));
   }
   return {{"id", id},
           {"state", job["state"].raw()},
@@ -81,7 +83,16 @@ std::vector<std::string> names_in(const json::array& rows, std::string_view fiel
 // Decimal digits enough to tell results apart; a whole number stays one.
 std::string number_text(const Answer& value) {
   if (value.empty()) return "";
-  return fmt::format("{:.6g}", std::strtod(value.json().c_str(), nullptr));
+  return fmt::format("{:.6g}", std::strtod(value.raw().c_str(), nullptr));
+}
+
+// As far as whole numbers can tell them apart: millionths. What is no number is worse than any
+// that is.
+std::int64_t rank_of(const Answer& value) {
+  constexpr double kMost = 9e18;
+  const double number = std::strtod(value.raw().c_str(), nullptr);
+  return static_cast<std::int64_t>(std::isnan(number) ? kMost
+                                                      : std::clamp(number * 1e6, -kMost, kMost));
 }
 
 ListView view_of(const json::array& rows, const std::vector<std::string>& wanted) {
@@ -103,12 +114,9 @@ ListView view_of(const json::array& rows, const std::vector<std::string>& wanted
         {.header = escape_for_terminal(name),
          .cell = [name](const Answer& row) { return Cell(number_text(row["metrics"][name])); },
          .align = Align::kRight,
-         // As far as whole numbers can tell them apart: millionths.
          .number = [name](const Answer& row) -> std::optional<std::int64_t> {
            const Answer value = row["metrics"][name];
-           if (value.empty()) return std::nullopt;
-           const double millionths = std::strtod(value.json().c_str(), nullptr) * 1e6;
-           return static_cast<std::int64_t>(std::clamp(millionths, -9e18, 9e18));
+           return value.empty() ? std::nullopt : std::optional(rank_of(value));
          }});
   }
   return view;

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include <boost/json.hpp>
 
 namespace divvy::cli {
@@ -31,6 +34,12 @@ TEST(SweepAxis, WrongOnesAreRefusedWithTheReason) {
   EXPECT_TRUE(
       error_of("s=-9223372036854775808..9223372036854775807").ends_with("of 1 to 1000 numbers"));
   EXPECT_TRUE(error_of("seed=0..x").ends_with(": x is no whole number"));
+}
+
+TEST(Sweep, PathsAreNoRangesAndTheLastNumberThereIsEndsOne) {
+  EXPECT_EQ(axis("data=../a,../b").values, (std::vector<std::string>{"../a", "../b"}));
+  EXPECT_EQ(axis("data=/x/../y").values, (std::vector<std::string>{"/x/../y"}));
+  EXPECT_EQ(axis("s=9223372036854775806..9223372036854775807").values.size(), 2U);
 }
 
 TEST(Sweep, HasAJobForEachCombination) {
@@ -65,6 +74,18 @@ TEST(Metrics, AreThoseOfTheLastLineThatHasSome) {
   EXPECT_EQ(metrics_in("{\"loss\": 1}\n{\"done\": true}\n{ torn"), (Metrics{{"loss", 1}}));
   EXPECT_EQ(metrics_in("nothing\n[1]\n{}"), Metrics{});
   EXPECT_EQ(metrics_in(""), Metrics{});
+}
+
+TEST(Metrics, OfARunThatDivergedAreNotThoseOfALineBefore) {
+  const Metrics metrics = metrics_in(
+      "{\"loss\": 0.5}\n"
+      "{\"loss\": NaN, \"norm\": -Infinity, \"top\": \"Infinity\", \"note\": \"a \\\"NaN\\\" "
+      "b\"}\n");
+  ASSERT_EQ(metrics.size(), 3U);
+  EXPECT_EQ(metrics[0].first, "loss");
+  EXPECT_TRUE(std::isnan(metrics[0].second));
+  EXPECT_EQ(metrics[1], std::pair(std::string("norm"), -std::numeric_limits<double>::infinity()));
+  EXPECT_EQ(metrics[2], std::pair(std::string("top"), std::numeric_limits<double>::infinity()));
 }
 
 }  // namespace

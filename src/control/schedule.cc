@@ -36,9 +36,12 @@ std::optional<WallTime> read_time(JsonFields& fields, std::string_view name) {
   return WallTime(Duration(*nanoseconds));
 }
 
-// Each job of an array would be a run of its own.
 Status check_job(const model::JobSpec& job) {
   DIVVY_RETURN_IF_ERROR(with_context(model::check(job), "job"));
+  // Nobody would be there to hold the slices of a run.
+  if (job.holder != model::Holder::kMembers) {
+    return err(ErrorCode::kInvalidArgument, "job.holder: a run is a job that has members");
+  }
   if (!job.after.empty()) {
     return err(ErrorCode::kInvalidArgument, "job.after: a run waits for its time and nothing else");
   }
@@ -159,6 +162,10 @@ Status change_schedule(Schedule& schedule, std::string_view text, WallTime now) 
   std::optional<bool> suspended;
   fields.read("suspended", suspended);
   DIVVY_RETURN_IF_ERROR(fields.finish());
+  if (read.every && !read.every->next(now)) {
+    return err(ErrorCode::kInvalidArgument, "every: \"{}\" never comes",
+               escape_for_terminal(read.every->text()));
+  }
   if (read.missed) schedule.missed = *read.missed;
   if (read.overlap) schedule.overlap = *read.overlap;
   // What came in between was meant not to be run.
@@ -169,7 +176,8 @@ Status change_schedule(Schedule& schedule, std::string_view text, WallTime now) 
   return {};
 }
 
-std::optional<DueRun> take_due(Schedule& schedule, bool last_runs, WallTime now) {
+std::optional<DueRun> take_due(Schedule& schedule, const std::optional<model::JobId>& running,
+                               WallTime now) {
   if (schedule.suspended || !schedule.next || *schedule.next > now) return std::nullopt;
   const WallTime due = *schedule.next;
   schedule.next = schedule.every.next(now);
@@ -178,12 +186,19 @@ std::optional<DueRun> take_due(Schedule& schedule, bool last_runs, WallTime now)
     schedule.trouble = "a run was missed, because divvyd did not run at its time";
     return std::nullopt;
   }
-  if (last_runs && schedule.overlap == Overlap::kSkip) {
-    schedule.trouble =
-        fmt::format("a run was left out, because job {} had not ended", *schedule.last_job);
+  if (running && schedule.overlap == Overlap::kSkip) {
+    schedule.trouble = fmt::format("a run was left out, because job {} had not ended", *running);
     return std::nullopt;
   }
   return DueRun{due};
+}
+
+bool bring_forward(Schedule& schedule, WallTime now) {
+  if (schedule.suspended || !schedule.next || *schedule.next <= now) return false;
+  const auto next = schedule.every.next(now);
+  if (!next || *next >= *schedule.next) return false;
+  schedule.next = next;
+  return true;
 }
 
 }  // namespace divvy::control

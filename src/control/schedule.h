@@ -63,8 +63,15 @@ struct NewSchedule {
 struct DueRun {
   WallTime at;  // when it was due: the name of the run
 };
-// A run to be submitted, or nothing; `next` is moved on and `trouble` is told. `last_runs`: the job
-// of the last run has not ended.
-[[nodiscard]] std::optional<DueRun> take_due(Schedule& schedule, bool last_runs, WallTime now);
+// A run to be submitted, or nothing; `next` is moved on and `trouble` is told. `running`: a job of
+// the last run that has not ended.
+[[nodiscard]] std::optional<DueRun> take_due(Schedule& schedule,
+                                             const std::optional<model::JobId>& running,
+                                             WallTime now);
+
+// After the clock was set back, or the time zone was changed: a time that comes before `next` now
+// would otherwise be passed over, for years where the clock had been wrong by years. Whether it
+// changed anything.
+[[nodiscard]] bool bring_forward(Schedule& schedule, WallTime now);
 
 }  // namespace divvy::control

@@ -36,6 +36,8 @@ TEST(NewSchedule, SaysWhatIsWrongWithTheField) {
           .starts_with("job.after: "));
   EXPECT_TRUE(
       error_of(R"({"name":"x","every":"@daily","missed":"all","job":{}})").starts_with("missed: "));
+  EXPECT_EQ(error_of(R"({"name":"x","every":"@daily","job":{"gpu":1,"holder":"process"}})"),
+            "job.holder: a run is a job that has members");
 }
 
 class SchedulesTest : public ::testing::Test {
@@ -57,9 +59,9 @@ class SchedulesTest : public ::testing::Test {
     house_.open();
     open();
   }
-  void make(const std::string& more = "") {
+  void make(const std::string& more = "", const std::string& of_job = "") {
     auto wanted = read_new_schedule(R"({"name":"nightly","every":"*/10 * * * *",)" + more +
-                                    R"("job":{"gpu":0.3,"command":["train"]}})");
+                                    R"("job":{"gpu":0.3,)" + of_job + R"("command":["train"]}})");
     ASSERT_TRUE(wanted.has_value()) << wanted.error().message;
     const auto made = schedules_->make(*std::move(wanted), "ada");
     ASSERT_TRUE(made.has_value()) << made.error().message;
@@ -127,6 +129,55 @@ TEST_F(SchedulesTest, ARunIsLeftOutWhileTheLastOneHasNotEnded) {
   EXPECT_EQ(schedule().trouble, "");
 }
 
+TEST_F(SchedulesTest, ARunOfAnArrayIsOverWhenItsLastTaskHasEnded) {
+  make("", R"("array":{"first":0,"last":1},)");
+  pass(10min);
+  ASSERT_EQ(jobs(), 2U);
+  const model::JobId first = schedule().last_job.value();
+  house_.runtime.end({first, 1, 0}, 0);
+  house_.settle();
+  pass(10min);
+  EXPECT_EQ(jobs(), 2U);
+  EXPECT_EQ(schedule().trouble,
+            fmt::format("a run was left out, because job {} had not ended", first.next()));
+  house_.runtime.end({first.next(), 1, 0}, 0);
+  house_.settle();
+  pass(10min);
+  EXPECT_EQ(jobs(), 4U);
+}
+
+TEST_F(SchedulesTest, AClockThatWasWrongByYearsAndIsSetRightTakesNoRunsAway) {
+  make();
+  constexpr auto kYears = 5 * 365 * 24h;
+  house_.clock.shift_wall(kYears);
+  pass(0s);
+  EXPECT_GT(schedule().next.value() - house_.clock.wall_now(), 0s);
+  house_.clock.shift_wall(-kYears);
+  pass(0s);
+  EXPECT_EQ(schedule().next.value() - house_.clock.wall_now(), 10min);
+  // The same while no daemon runs.
+  house_.clock.shift_wall(kYears);
+  pass(0s);
+  house_.clock.shift_wall(-kYears);
+  replace_daemon();
+  pass(0s);
+  EXPECT_EQ(schedule().next.value() - house_.clock.wall_now(), 10min);
+  pass(10min);
+  EXPECT_EQ(jobs(), 1U);
+}
+
+TEST_F(SchedulesTest, AClockThatIsSetBackRunsNothingTwice) {
+  make(R"("overlap":"allow",)");
+  pass(10min);
+  ASSERT_EQ(jobs(), 1U);
+  house_.clock.shift_wall(-5min);
+  pass(0s);
+  pass(5min);
+  EXPECT_EQ(jobs(), 1U);
+  pass(10min);
+  EXPECT_EQ(jobs(), 2U);
+}
+
 TEST_F(SchedulesTest, RunsOverlapWhereThatIsAllowed) {
   make(R"("overlap":"allow",)");
   pass(10min);
@@ -186,7 +237,11 @@ TEST_F(SchedulesTest, OneThatIsSuspendedRunsNothingAndGoesOnWithoutWhatItMissed)
 
 TEST_F(SchedulesTest, NamesAreGivenOnceAndWhatNeverComesIsRefused) {
   make();
-  EXPECT_FALSE(schedules_->make(read_new_schedule(kNightly).value(), "bob"));
+  EXPECT_EQ(schedules_->make(read_new_schedule(kNightly).value(), "bob").error().message,
+            "there is a schedule nightly already, of another user; take another --name");
+  EXPECT_TRUE(schedules_->make(read_new_schedule(kNightly).value(), "ada")
+                  .error()
+                  .message.ends_with("or delete it first: divvy schedule delete nightly"));
   const auto never = schedules_->make(
       read_new_schedule(R"({"name":"n","every":"0 0 30 2 *","job":{"gpu":1,"command":["a"]}})")
           .value(),
@@ -194,7 +249,37 @@ TEST_F(SchedulesTest, NamesAreGivenOnceAndWhatNeverComesIsRefused) {
   ASSERT_FALSE(never);
   EXPECT_EQ(never.error().message, "every: \"0 0 30 2 *\" never comes");
   EXPECT_EQ(schedules_->find("other").error().code, ErrorCode::kNotFound);
-  ASSERT_TRUE(schedules_->remove("nightly"));
+  const auto changed = schedules_->change("nightly", [](Schedule& one, WallTime now) {
+    return change_schedule(one, R"({"every":"0 0 30 2 *"})", now);
+  });
+  ASSERT_FALSE(changed);
+  EXPECT_EQ(changed.error().message, "every: \"0 0 30 2 *\" never comes");
+  EXPECT_EQ(schedule().every.text(), "*/10 * * * *");
+}
+
+TEST_F(SchedulesTest, AJobThatHasNoRoomForTheLabelOfItsRunsIsRefusedAtOnce) {
+  std::string labels;
+  for (int i = 0; i < 64; ++i) labels += fmt::format("{}\"l{}\":\"x\"", i == 0 ? "" : ",", i);
+  auto wanted = read_new_schedule(R"({"name":"n","every":"@daily","job":{"gpu":0.3,"labels":{)" +
+                                  labels + R"(},"command":["train"]}})");
+  ASSERT_TRUE(wanted.has_value()) << wanted.error().message;
+  const auto made = schedules_->make(*std::move(wanted), "ada");
+  ASSERT_FALSE(made);
+  EXPECT_TRUE(made.error().message.starts_with("a run: labels: 65 labels are more"))
+      << made.error().message;
+}
+
+TEST_F(SchedulesTest, WhoMayRemoveOneIsAskedAboutTheOneThatIsRemoved) {
+  make();
+  const auto refused = schedules_->remove("nightly", [](const Schedule& one) -> Status {
+    return err(ErrorCode::kPermissionDenied, "it is {}'s", one.owner);
+  });
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "it is ada's");
+  EXPECT_TRUE(schedules_->find("nightly"));
+  const auto allowed = [](const Schedule& /*one*/) -> Status { return {}; };
+  EXPECT_EQ(schedules_->remove("other", allowed).error().code, ErrorCode::kNotFound);
+  ASSERT_TRUE(schedules_->remove("nightly", allowed));
   pass(1h);
   EXPECT_EQ(jobs(), 0U);
 }

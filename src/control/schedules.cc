@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "jobs/array.h"
 
 namespace divvy::control {
 namespace {
@@ -122,12 +123,27 @@ Result<Schedule> Schedules::make(NewSchedule wanted, const std::string& owner) {
                escape_for_terminal(schedule.every.text()));
   }
   DIVVY_TRY(there, list());
+  // Whose it is: they do not see each other's.
+  const auto same = std::ranges::find(there, schedule.name, &Schedule::name);
+  if (same != there.end() && same->owner != owner) {
+    return err(ErrorCode::kAlreadyExists,
+               "there is a schedule {} already, of another user; take another --name",
+               schedule.name);
+  }
+  if (same != there.end()) {
+    return err(ErrorCode::kAlreadyExists,
+               "there is a schedule {0} already; take another --name, or delete it first: divvy "
+               "schedule delete {0}",
+               schedule.name);
+  }
   const auto own = std::ranges::count(there, owner, &Schedule::owner);
   if (static_cast<std::size_t>(own) >= kMostOfOneOwner) {
     return err(ErrorCode::kFailedPrecondition,
                "you have {} schedules, and that is as many as there may be; delete one", own);
   }
-  DIVVY_RETURN_IF_ERROR(with_context(parts_.dispatcher.check(schedule.job, owner), "a run"));
+  const model::JobSpec run = run_of(schedule);
+  DIVVY_RETURN_IF_ERROR(with_context(model::check(run), "a run"));
+  DIVVY_RETURN_IF_ERROR(with_context(parts_.dispatcher.check(run, owner), "a run"));
   DIVVY_RETURN_IF_ERROR(parts_.database.commit([&](store::Connection& connection) {
     return store::ScheduleTable(connection).insert(row_of(schedule, 1));
   }));
@@ -154,9 +170,18 @@ Result<Schedule> Schedules::find(const std::string& name) {
   return std::move(entry->schedule);
 }
 
-Status Schedules::remove(const std::string& name) {
-  return parts_.database.commit(
-      [&](store::Connection& connection) { return store::ScheduleTable(connection).remove(name); });
+Result<Schedule> Schedules::remove(const std::string& name, const Check& check) {
+  std::optional<Schedule> removed;
+  DIVVY_RETURN_IF_ERROR(parts_.database.commit([&](store::Connection& connection) -> Status {
+    store::ScheduleTable table(connection);
+    DIVVY_TRY(row, table.find(name));
+    if (!row) return no_schedule(name);
+    DIVVY_TRY(schedule, read_schedule(row->document));
+    DIVVY_RETURN_IF_ERROR(check(schedule));
+    removed = std::move(schedule);
+    return table.remove(name);
+  }));
+  return *std::move(removed);
 }
 
 Result<std::vector<Schedule>> Schedules::list() {
@@ -166,10 +191,25 @@ Result<std::vector<Schedule>> Schedules::list() {
   return all;
 }
 
+model::JobSpec Schedules::run_of(const Schedule& schedule) {
+  model::JobSpec run = schedule.job;
+  if (run.name.empty()) run.name = schedule.name;
+  run.labels["divvy.schedule"] = schedule.name;
+  return run;
+}
+
+std::optional<model::JobId> Schedules::still_running(const Schedule& schedule) {
+  if (!schedule.last_job || schedule.overlap == Overlap::kAllow) return std::nullopt;
+  // The tasks of an array have numbers one after the other, and the last ones end last.
+  for (std::uint64_t i = jobs::jobs_of(schedule.job); i-- > 0;) {
+    const auto job = parts_.dispatcher.find(model::JobId(schedule.last_job->value() + i));
+    if (job && !model::is_finished(job->state)) return job->id;
+  }
+  return std::nullopt;
+}
+
 void Schedules::submit(Schedule& schedule, const DueRun& run, WallTime now) {
-  NewJob wanted(schedule.job);
-  if (wanted.spec.name.empty()) wanted.spec.name = schedule.name;
-  wanted.spec.labels["divvy.schedule"] = schedule.name;
+  NewJob wanted(run_of(schedule));
   wanted.owner = schedule.owner;
   wanted.key =
       fmt::format("schedule/{}/{}/{}", schedule.name, schedule.made.time_since_epoch().count(),
@@ -191,6 +231,10 @@ std::optional<Duration> Schedules::step() {
     log_error("schedules cannot be read", {{"reason", entries.error().message}});
     return kRetry;
   }
+  const WallTime begun = parts_.clock.wall_now();
+  // At the beginning, too: the clock may have been set while no daemon ran.
+  const bool set_back = !last_step_ || begun < *last_step_;
+  last_step_ = begun;
   std::optional<Duration> patience;
   const auto within = [&patience](Duration time) {
     patience = std::clamp<Duration>(patience ? std::min(*patience, time) : time, 0s, kMostPatience);
@@ -198,12 +242,13 @@ std::optional<Duration> Schedules::step() {
   for (Entry& entry : *entries) {
     Schedule& schedule = entry.schedule;
     const WallTime now = parts_.clock.wall_now();
-    const bool was_due = !schedule.suspended && schedule.next && *schedule.next <= now;
-    if (was_due) {
-      const auto last =
-          schedule.last_job ? parts_.dispatcher.find(*schedule.last_job) : std::nullopt;
-      const bool last_runs = last && !model::is_finished(last->state);
-      if (const auto run = take_due(schedule, last_runs, now)) submit(schedule, *run, now);
+    const bool is_due = !schedule.suspended && schedule.next && *schedule.next <= now;
+    if (is_due) {
+      const auto run = take_due(schedule, still_running(schedule), now);
+      if (run) submit(schedule, *run, now);
+    }
+    // A run that was submitted before the clock was set back has its key, and is not run again.
+    if (is_due || (set_back && bring_forward(schedule, now))) {
       const auto written = write(entry);
       // Somebody changed it meanwhile, or the disk is full: looked at again, and the run has its
       // key.

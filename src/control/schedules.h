@@ -48,7 +48,9 @@ class Schedules {
   [[nodiscard]] Result<Schedule> change(const std::string& name, const Change& change);
   // kNotFound.
   [[nodiscard]] Result<Schedule> find(const std::string& name);
-  [[nodiscard]] Status remove(const std::string& name);
+  // `check` refuses it, and sees the one that is removed: another one of that name may have come.
+  using Check = std::function<Status(const Schedule&)>;
+  [[nodiscard]] Result<Schedule> remove(const std::string& name, const Check& check);
   [[nodiscard]] Result<std::vector<Schedule>> list();
 
   // Submits what is due; how long until it is to be called again. Nothing: until something changes.
@@ -65,9 +67,15 @@ class Schedules {
   [[nodiscard]] Result<std::vector<Entry>> read_all();
   [[nodiscard]] Result<std::optional<Entry>> read(const std::string& name);
   [[nodiscard]] Result<bool> write(const Entry& entry);
+  // The job of a run.
+  [[nodiscard]] static model::JobSpec run_of(const Schedule& schedule);
+  // A job of the last run that another run has to wait for. Nothing: there is none.
+  [[nodiscard]] std::optional<model::JobId> still_running(const Schedule& schedule);
   void submit(Schedule& schedule, const DueRun& run, WallTime now);
 
   Parts parts_;
+  std::optional<WallTime> last_step_;  // of the thread that calls step()
+
   std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
   bool woken_ = true;

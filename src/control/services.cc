@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "model/publish_variable.h"
 #include "serve/service_document.h"
 #include "store/job_table.h"
 
@@ -137,24 +138,29 @@ void Services::wake() {
 
 // --- For the API ---
 
-model::JobSpec Services::replica_of(const serve::Service& service, const serve::Version& version,
-                                    std::uint16_t port) {
-  model::JobSpec job = version.job;
+model::JobSpec Services::replica_of(const serve::Service& service, model::JobSpec job,
+                                    serve::VersionNumber version, std::uint16_t port) {
   job.name = service.name;
   std::uint16_t inside = port;
   if (job.container) {
     inside = service.settings.port;
     job.container->ports.push_back({.host = port, .container = inside});
+    // It is reached through the proxy, which is on this machine.
+    job.environment[model::kPublishVariable] = model::kPublishLoopback;
   }
   job.environment[kPortVariable] = std::to_string(inside);
   job.labels[kServiceLabel] = service.name;
-  job.labels[kVersionLabel] = std::to_string(version.number);
+  job.labels[kVersionLabel] = std::to_string(version);
   job.labels[kPortLabel] = std::to_string(port);
   return job;
 }
 
-Status Services::could_run(const model::JobSpec& job, const std::string& owner) {
-  return with_context(parts_.dispatcher.check(job, owner), "a replica");
+Status Services::could_run(const serve::Service& service, const model::JobSpec& job) {
+  // With what each replica has besides: it has to fit, too.
+  const model::JobSpec replica =
+      replica_of(service, job, service.versions.back().number, service.settings.port);
+  DIVVY_RETURN_IF_ERROR(with_context(model::check(replica), "a replica"));
+  return with_context(parts_.dispatcher.check(replica, service.owner), "a replica");
 }
 
 Result<serve::Service> Services::make(std::string name, const std::string& owner,
@@ -172,10 +178,16 @@ Result<serve::Service> Services::make(std::string name, const std::string& owner
                row.name == service.name ? "name" : "port");
   }
   DIVVY_RETURN_IF_ERROR(parts_.proxy.check_port(service.settings.port));
-  DIVVY_RETURN_IF_ERROR(could_run(
-      replica_of(service, service.versions.front(), service.settings.port), service.owner));
-  DIVVY_RETURN_IF_ERROR(parts_.database.commit([&](store::Connection& connection) {
-    return store::ServiceTable(connection).insert(row_of(service, 1));
+  DIVVY_RETURN_IF_ERROR(could_run(service, service.versions.front().job));
+  DIVVY_RETURN_IF_ERROR(parts_.database.commit([&](store::Connection& connection) -> Status {
+    store::ServiceTable table(connection);
+    DIVVY_TRY(rows, table.list());
+    const auto own = std::ranges::count(rows, owner, &store::ServiceRow::owner);
+    if (static_cast<std::size_t>(own) >= kMostOfOneOwner) {
+      return err(ErrorCode::kFailedPrecondition,
+                 "you have {} services, and that is as many as there may be; delete one", own);
+    }
+    return table.insert(row_of(service, 1));
   }));
   any_ = true;
   wake();
@@ -286,20 +298,22 @@ std::vector<ReplicaSeen> Services::look(const serve::Service& service, const Des
     }
     replica.phase = phase_of(*job);
     replica.since = job->started.value_or(job->submitted);
-    if (!report) {
-      // Nobody knows: it is as it was.
+    if (!report || !report->contains(service.name)) {
+      // Nobody looks at it, because the proxy is away or has no port for the service: it is as it
+      // was, and the time in which it has to answer has not begun.
       const auto known = service.replicas.find(id);
       replica.healthy = known != service.replicas.end() && known->second.ready;
-      replica.in_rotation = true;
-    } else if (const auto site = report->find(service.name); site != report->end()) {
-      const auto server = site->second.servers.find(server_name(id));
-      if (server != site->second.servers.end()) {
-        replica.healthy = server->second.healthy;
-        replica.in_rotation = server->second.in_rotation;
-        replica.in_flight = server->second.in_flight;
-        seen.requests = server->second.requests;
-        seen.errors = server->second.errors;
-      }
+      replica.in_rotation = !report;
+      replica.since = parts_.clock.wall_now();
+      continue;
+    }
+    const auto& servers = report->at(service.name).servers;
+    if (const auto server = servers.find(server_name(id)); server != servers.end()) {
+      replica.healthy = server->second.healthy;
+      replica.in_rotation = server->second.in_rotation;
+      replica.in_flight = server->second.in_flight;
+      seen.requests = server->second.requests;
+      seen.errors = server->second.errors;
     }
   }
   return replicas;
@@ -311,7 +325,7 @@ void Services::start(const serve::Service& service, serve::VersionNumber number,
   const serve::Version* version = service.find(number);
   const auto submit = [&]() -> Status {
     DIVVY_TRY(port, parts_.proxy.free_port(taken_ports()));
-    NewJob wanted(replica_of(service, *version, port));
+    NewJob wanted(replica_of(service, version->job, number, port));
     wanted.owner = service.owner;
     DIVVY_TRY(submitted, parts_.dispatcher.submit(std::move(wanted)));
     desk.started[submitted.jobs.front().id] = {number, port};
@@ -374,12 +388,12 @@ bool Services::decide(Entry& entry, Desk& desk, ServiceSeen& seen,
     }
     if (!written || !*written) {
       entry.service = before;
-      look_again(kSoon);
+      // A disk that is full is so for longer, and its log would be as well.
+      look_again(written ? Duration(kSoon) : Duration(kRetry));
       return false;
     }
-    const std::size_t told = before.history.size();
-    for (std::size_t i = told; i < entry.service.history.size(); ++i) {
-      log_info("service", {{"service", before.name}, {"what", entry.service.history[i].text}});
+    for (const serve::Happening& step : serve::new_in(entry.service.history, before.history)) {
+      log_info("service", {{"service", before.name}, {"what", step.text}});
     }
   }
   desk.memory = memory;
@@ -395,6 +409,7 @@ bool Services::decide(Entry& entry, Desk& desk, ServiceSeen& seen,
                   {{"job", job.value()}, {"reason", told.error().message}});
     }
   }
+  if (plan.start.empty()) desk.trouble.clear();
   for (const serve::VersionNumber version : plan.start) start(entry.service, version, desk);
   if (plan.look_at) look_again(std::max<Duration>(*plan.look_at - now, kRest));
   const bool moves = !plan.start.empty() || !plan.stop.empty() || entry.service != before ||

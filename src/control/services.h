@@ -55,6 +55,9 @@ struct VersionLoad {
 
 class Services {
  public:
+  // Each takes a port of the machine, and what is done for one is done for all in one process.
+  static constexpr std::size_t kMostOfOneOwner = 50;
+
   struct Parts {
     store::Database& database;
     Dispatcher& dispatcher;
@@ -85,10 +88,8 @@ class Services {
   [[nodiscard]] Result<std::vector<serve::Service>> list();
   [[nodiscard]] ServiceSeen seen(const std::string& name) const;
   [[nodiscard]] std::vector<VersionLoad> load() const;
-  // The job that is the replica of a version, but for its port.
-  [[nodiscard]] static model::JobSpec replica_of(const serve::Service& service,
-                                                 const serve::Version& version, std::uint16_t port);
-  [[nodiscard]] Status could_run(const model::JobSpec& job, const std::string& owner);
+  // Whether a version with this job could have replicas.
+  [[nodiscard]] Status could_run(const serve::Service& service, const model::JobSpec& job);
 
   // One round; how long it may take until the next one. Nothing: until something happens.
   [[nodiscard]] std::optional<Duration> step();
@@ -116,6 +117,9 @@ class Services {
   };
 
   void run();
+  // The job that is a replica of such a version.
+  [[nodiscard]] static model::JobSpec replica_of(const serve::Service& service, model::JobSpec job,
+                                                 serve::VersionNumber version, std::uint16_t port);
   [[nodiscard]] Status find_replicas();
   [[nodiscard]] Result<std::vector<Entry>> read_all();
   [[nodiscard]] Result<bool> write(const Entry& entry);

@@ -79,6 +79,18 @@ TEST_F(ServicesTest, ReplicasAreJobsOfTheOwnerWithPortsOfTheirOwn) {
   EXPECT_EQ(asked(), 2U);
 }
 
+TEST_F(ServicesTest, ReplicasInContainersAreReachedOnThisMachineAlone) {
+  model::JobSpec job = serve::test_replica();
+  job.container = model::ContainerSpec{};
+  job.container->image = "docker.io/library/x:1";
+  ASSERT_TRUE(services_->make("model", "ada", serve::test_settings(1, 1), job));
+  settle();
+  ASSERT_EQ(service().replicas.size(), 1U);
+  const model::Job made = house_.stored(service().replicas.begin()->first);
+  ASSERT_EQ(made.spec.container->ports.size(), 1U);
+  EXPECT_EQ(made.spec.environment.at("DIVVY_PUBLISH"), "loopback");
+}
+
 TEST_F(ServicesTest, AReplicaThatDiedIsReplaced) {
   make(2, 2);
   settle();
@@ -172,6 +184,78 @@ TEST_F(ServicesTest, AProxyThatSaysNothingChangesNothing) {
   settle();
   EXPECT_EQ(asked(), 2U);
   EXPECT_EQ(running(), 2U);
+}
+
+TEST_F(ServicesTest, ReplicasThatNobodyCanAskAreNotReplacedForIt) {
+  make(1, 1);
+  settle();
+  const model::JobId job = service().replicas.begin()->first;
+  proxy_.port_taken = service().settings.port;
+  settle();
+  house_.clock.advance(std::chrono::seconds(61));
+  settle();
+  EXPECT_NE(services_->seen("model").trouble, "");
+  EXPECT_TRUE(service().replicas.contains(job));
+  EXPECT_EQ(service().versions.front().failures, 0U);
+  proxy_.port_taken.reset();
+  settle();
+  EXPECT_EQ(asked(), 1U);
+  EXPECT_TRUE(service().replicas.contains(job));
+}
+
+TEST_F(ServicesTest, AReplicaThatBeganWhileNobodyCouldAskHasAllOfItsTimeAfterwards) {
+  proxy_.port_taken = 8000;
+  make(1, 1);
+  settle();
+  house_.clock.advance(std::chrono::seconds(61));
+  settle();
+  ASSERT_EQ(service().replicas.size(), 1U);
+  EXPECT_EQ(service().versions.front().failures, 0U);
+}
+
+TEST_F(ServicesTest, AUserHasAtMostSoManyAndOthersStillHaveTheirs) {
+  const auto make_one = [&](std::uint16_t port, const std::string& owner) {
+    serve::Settings settings = serve::test_settings(0, 1);
+    settings.port = port;
+    const auto made =
+        services_->make(fmt::format("s{}", port), owner, settings, serve::test_replica());
+    return made ? std::string() : made.error().message;
+  };
+  const auto most = static_cast<std::uint16_t>(Services::kMostOfOneOwner);
+  for (std::uint16_t i = 0; i < most; ++i) {
+    ASSERT_EQ(make_one(static_cast<std::uint16_t>(8000 + i), "ada"), "");
+  }
+  EXPECT_EQ(make_one(9000, "ada"),
+            "you have 50 services, and that is as many as there may be; delete one");
+  EXPECT_EQ(make_one(9000, "bob"), "");
+}
+
+TEST_F(ServicesTest, AVersionIsCheckedWithWhatEachReplicaHasBesides) {
+  make(1, 1);
+  model::JobSpec job = serve::test_replica();
+  for (int i = 0; i < 64; ++i) job.labels[fmt::format("l{}", i)] = "x";
+  const Status could = services_->could_run(service(), job);
+  ASSERT_FALSE(could);
+  EXPECT_TRUE(could.error().message.starts_with("a replica: labels: 67 labels are more"))
+      << could.error().message;
+}
+
+TEST_F(ServicesTest, ATroubleIsOverWhenWhatCausedItIs) {
+  make(1, 1);
+  settle();
+  ASSERT_TRUE(services_->change("model", [](serve::Service& one, WallTime now) {
+    model::JobSpec job = serve::test_replica();
+    job.queue = "gone";
+    return serve::update(one, std::move(job), 100, "ada", now);
+  }));
+  settle();
+  EXPECT_NE(services_->seen("model").trouble.find("no replica of version 2"), std::string::npos)
+      << services_->seen("model").trouble;
+  ASSERT_TRUE(services_->change("model", [](serve::Service& one, WallTime now) {
+    return serve::roll_back(one, {}, "ada", now);
+  }));
+  settle();
+  EXPECT_EQ(services_->seen("model").trouble, "");
 }
 
 TEST_F(ServicesTest, JobsOfOthersAreNoReplicas) {

@@ -2,6 +2,7 @@
 // tests.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -27,8 +28,16 @@ class FakeProxy final : public Proxy {
   }
   [[nodiscard]] Result<Troubles> apply(const std::vector<Site>& wanted) override {
     ++applied;
-    sites = wanted;
-    return Troubles();
+    sites.clear();
+    Troubles troubles;
+    for (const Site& site : wanted) {
+      if (port_taken && site.port == *port_taken) {
+        troubles[site.name] = "its port is taken by another program";
+      } else {
+        sites.push_back(site);
+      }
+    }
+    return troubles;
   }
   [[nodiscard]] Result<Report> report() override {
     if (silent) return err(ErrorCode::kUnavailable, "haproxy does not answer");
@@ -58,7 +67,8 @@ class FakeProxy final : public Proxy {
   bool silent = false;
   bool healthy = true;
   std::set<std::string> sick;
-  std::uint16_t taken = 0;
+  std::uint16_t taken = 0;                  // when it is made
+  std::optional<std::uint16_t> port_taken;  // since then
   std::uint32_t in_flight = 0;
   std::uint64_t requests = 0;
   int applied = 0;

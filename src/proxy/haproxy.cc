@@ -48,6 +48,7 @@ constexpr std::uint16_t kLowestPort = 10'000;
 constexpr std::uint32_t kPorts = 10'000;
 constexpr std::uint32_t kPortStep = 1'009;  // prime: a port is not given again soon
 
+// kNotFound: nobody listens there.
 Result<std::string> ask(const std::filesystem::path& socket, const std::string& question) {
   DIVVY_TRY(address, unix_address(socket));
   const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -55,7 +56,9 @@ Result<std::string> ask(const std::filesystem::path& socket, const std::string& 
   ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   const auto silent = [&] {
-    return err(ErrorCode::kUnavailable, "haproxy does not answer: {}", std::strerror(errno));
+    const bool nobody = errno == ENOENT || errno == ECONNREFUSED;
+    return err(nobody ? ErrorCode::kNotFound : ErrorCode::kUnavailable,
+               "haproxy does not answer: {}", std::strerror(errno));
   };
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return silent();
@@ -249,6 +252,9 @@ std::optional<pid_t> Haproxy::living_master() const {
   std::ifstream number(file(kPid));
   pid_t pid = 0;
   if (!(number >> pid) || pid <= 1) return {};
+  // One that has ended is no obstacle, whether or not its parent has waited for it.
+  const auto life = sys::open_process(pid);
+  if (!life || sys::is_gone(life->get())) return {};
   std::ifstream name(fmt::format("/proc/{}/comm", pid));
   std::string text;
   const bool is_ours = std::getline(name, text) && text == "haproxy" &&
@@ -330,11 +336,12 @@ Result<Troubles> Haproxy::apply(const std::vector<Site>& sites) {
   const auto running = processes();
   std::set<std::string> there;  // frontends that it has
   if (running) {
-    if (const auto text = ask_worker("show stat")) {
-      DIVVY_TRY(lines, read_stat(*text));
-      for (const StatLine& line : lines) {
-        if (line.server == "FRONTEND") there.insert(line.proxy);
-      }
+    // Without its word the ports at which it listens would be taken for those of other programs,
+    // and all services be given up.
+    DIVVY_TRY(text, ask_worker("show stat"));
+    DIVVY_TRY(lines, read_stat(text));
+    for (const StatLine& line : lines) {
+      if (line.server == "FRONTEND") there.insert(line.proxy);
     }
   }
   std::vector<Site> possible;
@@ -413,7 +420,10 @@ Status Haproxy::adjust(const std::vector<Site>& sites) const {
 }
 
 Result<Report> Haproxy::report() {
-  DIVVY_TRY(found, processes());
+  const auto running = processes();
+  // Where there is no process, there are no requests: nobody has to wait for them.
+  if (!running && running.error().code == ErrorCode::kNotFound) return Report();
+  if (!running) return err(running.error());
   DIVVY_TRY(state_text, ask_worker("show servers state"));
   DIVVY_TRY(states, read_servers_state(state_text));
   DIVVY_TRY(text, ask_worker("show stat"));
@@ -441,7 +451,7 @@ Result<Report> Haproxy::report() {
     server.healthy = state.up && !state.maintained && (server.in_rotation || state.passed);
   }
   // Connections that came before the last reload.
-  for (const pid_t old : found.old_workers) {
+  for (const pid_t old : running->old_workers) {
     const auto said = ask_master(fmt::format("@!{} show stat", old));
     if (!said) continue;
     const auto old_lines = read_stat(*said);

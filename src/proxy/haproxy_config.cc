@@ -132,6 +132,9 @@ Result<std::string> write_config(const ConfigPlaces& places, const std::vector<S
       "  nbthread {}\n"
       "  fd-hard-limit 20000\n"
       "  hard-stop-after 24h\n"
+      // Otherwise whoever makes and deletes services with a connection open has as many processes
+      // as they like.
+      "  mworker-max-reloads 50\n"
       "defaults\n"
       "  mode http\n"
       // The lesser load of two that are drawn by weight: near to the least loaded one, and exact

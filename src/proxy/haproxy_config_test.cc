@@ -29,6 +29,12 @@ TEST(HaproxyConfig, ServersThatMayNotBeAskedAreLeftOut) {
   EXPECT_EQ(text.find("j2"), std::string::npos);
 }
 
+TEST(HaproxyConfig, OldWorkersAreBoundedInTimeAndNumber) {
+  const std::string text = write_config(kPlaces, {site()}).value();
+  EXPECT_NE(text.find("  hard-stop-after 24h\n"), std::string::npos);
+  EXPECT_NE(text.find("  mworker-max-reloads 50\n"), std::string::npos);
+}
+
 TEST(HaproxyConfig, NothingThatAUserWroteCanAddToIt) {
   const auto refused = [](const Site& bad) { return !write_config(kPlaces, {bad}).has_value(); };
   for (const std::string text :

@@ -4,13 +4,18 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <future>
 #include <thread>
 
 #include "base/temporary_folder.h"
@@ -29,7 +34,7 @@ sockaddr_in local(std::uint16_t port) {
   return address;
 }
 
-// Answers every request with its own name.
+// Answers every request with its own name; one for /held when it is let go.
 class Origin {
  public:
   explicit Origin(std::string name) : name_(std::move(name)) {
@@ -47,14 +52,21 @@ class Origin {
     thread_.join();
   }
   [[nodiscard]] std::uint16_t port() const { return port_; }
+  void await_held() { held_.get_future().wait(); }
+  void let_go() { go_.set_value(); }
 
  private:
-  void serve() const {
+  void serve() {
     for (;;) {
       const UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
       if (!fd) return;
       char buffer[4096];
-      if (::read(fd.get(), buffer, sizeof buffer) <= 0) continue;
+      const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
+      if (got <= 0) continue;
+      if (std::string_view(buffer, static_cast<std::size_t>(got)).starts_with("GET /held ")) {
+        held_.set_value();
+        go_.get_future().wait();
+      }
       const std::string answer = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: " +
                                  std::to_string(name_.size()) + "\r\n\r\n" + name_;
       (void)::send(fd.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
@@ -64,6 +76,8 @@ class Origin {
   std::string name_;
   UniqueFd listener_;
   std::uint16_t port_ = 0;
+  std::promise<void> held_;
+  std::promise<void> go_;
   std::thread thread_;
 };
 
@@ -77,14 +91,15 @@ std::uint16_t free_port() {
 }
 
 // The body of the answer, or its first line where it is no 200.
-std::string get(std::uint16_t port) {
+std::string get(std::uint16_t port, std::string_view path = "/") {
   const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   // Only a test that fails waits so long.
   const timeval most{60, 0};
   ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
   const sockaddr_in to = local(port);
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0) return "refused";
-  const std::string_view question = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+  const std::string question =
+      "GET " + std::string(path) + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
   (void)::send(fd.get(), question.data(), question.size(), MSG_NOSIGNAL);
   std::string text;
   char buffer[4096];
@@ -219,14 +234,83 @@ TEST_F(HaproxyTest, APortThatIsTakenIsSaidAndHoldsUpNobodyElse) {
   EXPECT_EQ(get(port_), "one");
 }
 
+TEST_F(HaproxyTest, WhileItsWorkerCannotBeAskedServicesGoOnAsTheyAre) {
+  const Origin one("one");
+  const Site site{.name = "model",
+                  .port = port_,
+                  .ready = "/",
+                  .wait = 600s,
+                  .servers = {{"j1", one.port(), 256}}};
+  const Site other{.name = "other", .port = free_port(), .ready = "/", .wait = 1s, .servers = {}};
+  EXPECT_TRUE(apply({site}).empty());
+  ASSERT_TRUE(is_healthy("j1"));
+  std::filesystem::remove(folder_.path() / "s/own/control.sock");
+  const auto applied = proxy().apply({site, other});
+  ASSERT_FALSE(applied);
+  EXPECT_TRUE(applied.error().message.starts_with("haproxy does not answer"))
+      << applied.error().message;
+  EXPECT_EQ(get(port_), "one");
+}
+
+TEST_F(HaproxyTest, ARequestInFlightKeepsTheProcessAlsoWhenTheLastServiceGoes) {
+  Origin one("one");
+  const Site site{.name = "model",
+                  .port = port_,
+                  .ready = "/",
+                  .wait = 600s,
+                  .servers = {{"j1", one.port(), 256}}};
+  EXPECT_TRUE(apply({site}).empty());
+  ASSERT_TRUE(is_healthy("j1"));
+  std::string answer;
+  std::thread client([&] { answer = get(port_, "/held"); });
+  one.await_held();
+  EXPECT_TRUE(apply({}).empty());
+  for (int i = 0; i < 20; ++i) {
+    const auto report = proxy().report();
+    EXPECT_FALSE(report && report->empty()) << "its replica would be ended";
+  }
+  one.let_go();
+  client.join();
+  EXPECT_EQ(answer, "one");
+  EXPECT_TRUE(sees([](const Report& left) { return left.empty(); }));
+}
+
+TEST_F(HaproxyTest, OneThatWasKilledIsStartedAgainAlsoWhileItIsAZombie) {
+  // Its parent, then, and we do not wait for it.
+  ASSERT_EQ(::prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+  const Origin one("one");
+  const Site site{.name = "model",
+                  .port = port_,
+                  .ready = "/",
+                  .wait = 600s,
+                  .servers = {{"j1", one.port(), 256}}};
+  EXPECT_TRUE(apply({site}).empty());
+  pid_t master = 0;
+  std::ifstream(folder_.path() / "s/own/haproxy.pid") >> master;
+  ASSERT_GT(master, 1);
+  ASSERT_EQ(::kill(master, SIGKILL), 0);
+  siginfo_t info{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(master), &info, WEXITED | WNOWAIT), 0);
+  // Its worker ends by itself, and has the port until then.
+  bool is_back = false;
+  for (int i = 0; i < 2000 && !is_back; ++i) {
+    const auto troubles = proxy().apply({site});
+    is_back = troubles && troubles->empty();
+    if (!is_back) std::this_thread::sleep_for(10ms);
+  }
+  EXPECT_TRUE(is_back);
+  EXPECT_EQ(get(port_), "one");
+  EXPECT_EQ(::waitpid(master, nullptr, 0), master);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
 TEST_F(HaproxyTest, WithoutServicesThereIsNoProcess) {
   EXPECT_TRUE(
       apply({{.name = "model", .port = port_, .ready = "/", .wait = 1s, .servers = {}}}).empty());
   const auto report = proxy().report();
   EXPECT_TRUE(report) << report.error().message;
   EXPECT_TRUE(apply({}).empty());
-  for (int i = 0; i < 2000 && proxy().report(); ++i) std::this_thread::sleep_for(10ms);
-  EXPECT_FALSE(proxy().report());
+  EXPECT_TRUE(sees([](const Report& left) { return left.empty(); }));
 }
 
 }  // namespace

@@ -65,6 +65,7 @@ class Proxy {
   [[nodiscard]] virtual Result<std::uint16_t> free_port(const std::set<std::uint16_t>& taken) = 0;
   // Makes it so. The same again costs a look and changes nothing. Without sites it ends.
   [[nodiscard]] virtual Result<Troubles> apply(const std::vector<Site>& sites) = 0;
+  // Empty where it does not run. An error: nobody knows.
   [[nodiscard]] virtual Result<Report> report() = 0;
 
  protected:

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/parse_error.h"
+#include "model/publish_variable.h"
 
 namespace divvy::run {
 namespace {
@@ -138,9 +139,13 @@ bool has_network_of_machine(const PodmanSettings& settings, const model::Contain
   return container.ports.empty() && std::ranges::none_of(settings.run_options, chooses);
 }
 
-void add_network(const PodmanMember& podman, const model::ContainerSpec& container, Words& words) {
+void add_network(const PodmanMember& podman, const MemberStart& member, Words& words) {
+  const model::ContainerSpec& container = *member.container;
+  const auto said = member.environment.find(model::kPublishVariable);
+  const bool here = said != member.environment.end() && said->second == model::kPublishLoopback;
   for (const model::PublishedPort& port : container.ports) {
-    add(words, {"--publish", fmt::format("{}:{}", port.host, port.container)});
+    add(words,
+        {"--publish", fmt::format("{}{}:{}", here ? "127.0.0.1:" : "", port.host, port.container)});
   }
   if (has_network_of_machine(podman.settings, container)) add(words, {"--network", "host"});
 }
@@ -204,7 +209,7 @@ Result<Words> podman_run(const PodmanMember& podman, const MemberStart& member,
   add_user(podman, member, words);
   if (podman.user != PodmanUser::kMember) add_group_limits(member.limits, words);
   add_other_limits(member.limits, words);
-  add_network(podman, container, words);
+  add_network(podman, member, words);
   DIVVY_RETURN_IF_ERROR(add_mounts(container, words));
   for (const std::string& device : member.cdi_devices) add(words, {"--device", device});
   if (!member.working_directory.empty()) add(words, {"--workdir", member.working_directory});

@@ -86,6 +86,15 @@ TEST(PodmanRun, GivesDevicesMountsPortsAndLimits) {
   EXPECT_FALSE(has(words, {"--network"})) << "ports are published from a network of its own";
 }
 
+TEST(PodmanRun, PublishesForTheMachineAloneWhereTheJobSaysSo) {
+  MemberStart member = contained();
+  member.container->ports = {{8080, 80}};
+  member.environment["DIVVY_PUBLISH"] = "loopback";
+  EXPECT_TRUE(has(words_of(member), {"--publish", "127.0.0.1:8080:80"}));
+  member.environment["DIVVY_PUBLISH"] = "0.0.0.0:1:1 --privileged";
+  EXPECT_TRUE(has(words_of(member), {"--publish", "8080:80"}));
+}
+
 TEST(PodmanRun, ReplacesTheEntryPoint) {
   MemberStart member = contained();
   member.container->entry_point = Words{"/init", "-v"};

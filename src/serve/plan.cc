@@ -36,6 +36,7 @@ class Planner {
   }
 
   Plan make() {
+    heed_clock();
     meet();
     if (service_.deleting) {
       retire_all();
@@ -63,6 +64,21 @@ class Planner {
     if (now_ - since >= patience) return true;
     look(since + patience);
     return false;
+  }
+
+  // Where the clock was set back, what is said to be yet to come counts from now on. Otherwise a
+  // pause of a second would last for as long as the clock had been wrong.
+  void heed_clock() {
+    const auto heed = [this](std::optional<WallTime>& time) {
+      if (time) time = std::min(*time, now_);
+    };
+    for (auto& [job, known] : service_.replicas) {
+      known.turned = std::min(known.turned, now_);
+      heed(known.retiring);
+    }
+    for (Version& version : service_.versions) heed(version.failed_at);
+    heed(memory_.calm_since);
+    heed(memory_.last_request);
   }
 
   void fail(VersionNumber number) {
@@ -123,7 +139,11 @@ class Planner {
       const Replica& replica = *live_.at(job);
       if (known.ready || known.retiring || replica.phase != Phase::kRunning) continue;
       const Seconds patience = service_.settings.ready_within;
-      if (!is_over(std::max(known.turned, replica.since), patience)) continue;
+      // When a job began is not corrected where the clock was set back.
+      const bool began = replica.since <= now_;
+      if (!is_over(began ? std::max(known.turned, replica.since) : known.turned, patience)) {
+        continue;
+      }
       known.retiring = now_;
       fail(known.version);
       const std::string why = fmt::format("job {} was not ready within {} s: {} did not answer",

@@ -77,6 +77,26 @@ TEST(Plan, AVersionThatDoesNotGetReadyIsTakenBack) {
   EXPECT_EQ(world.jobs_.size(), 2U);
 }
 
+TEST(Plan, AClockThatIsSetBackMakesNoPauseLonger) {
+  World world(test_service(1, 1));
+  world.settle();
+  world.end(JobId(1));
+  EXPECT_TRUE(world.round().start.empty()) << "its version failed once";
+  world.now_ -= std::chrono::hours(24);
+  const Plan pause = world.round();
+  ASSERT_TRUE(pause.look_at);
+  EXPECT_EQ(*pause.look_at - world.now_, Seconds(1));
+  world.pass(Seconds(1));
+  EXPECT_EQ(world.round().start.size(), 1U);
+  world.run(JobId(2));
+  world.round();
+  world.now_ -= std::chrono::hours(24);
+  world.round();
+  world.pass(Seconds(60));
+  world.round();
+  EXPECT_TRUE(world.service_.replicas.at(JobId(2)).retiring) << "it was not ready in time";
+}
+
 TEST(Plan, TimeInTheQueueIsNotHeldAgainstAVersion) {
   World world(test_service(1, 1));
   world.settle();

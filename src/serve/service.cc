@@ -80,6 +80,15 @@ Version* Service::find(VersionNumber number) {
   return found == versions.end() ? nullptr : &*found;
 }
 
+std::span<const Happening> new_in(const std::vector<Happening>& history,
+                                  const std::vector<Happening>& before) {
+  const std::span all(history);
+  std::span<const Happening> left(before);
+  if (left.size() > all.size()) left = left.last(all.size());
+  while (!std::ranges::equal(left, all.first(left.size()))) left = left.subspan(1);
+  return all.subspan(left.size());
+}
+
 void Service::tell(WallTime at, std::string text) {
   history.push_back({at, std::move(text)});
   if (history.size() > kMostHappenings) history.erase(history.begin());

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -78,6 +79,9 @@ struct Happening {
   std::string text;  // for people: "version 3 replaces version 2"
   friend bool operator==(const Happening&, const Happening&) = default;
 };
+// What was told since `before`: behind what is still there of it.
+[[nodiscard]] std::span<const Happening> new_in(const std::vector<Happening>& history,
+                                                const std::vector<Happening>& before);
 
 struct Service {
   static constexpr std::size_t kMostVersions = 20;

@@ -85,5 +85,19 @@ TEST(Service, AVersionThatWasTakenBackIsNotGoneBackTo) {
   EXPECT_EQ(service.candidate->version, 1U);
 }
 
+TEST(Service, WhatIsNewInItsHistoryIsKnownAlsoWhenTheFirstOnesAreForgotten) {
+  Service service = test_service(1, 1);
+  for (int i = 0; i < 60; ++i) {
+    const std::vector<Happening> before = service.history;
+    EXPECT_TRUE(new_in(service.history, before).empty());
+    service.tell(at_second(7), "the same");
+    service.tell(at_second(8), fmt::format("{}", i));
+    const auto news = new_in(service.history, before);
+    ASSERT_EQ(news.size(), 2U) << i;
+    EXPECT_EQ(news.back().text, fmt::format("{}", i));
+  }
+  EXPECT_EQ(new_in(service.history, {}).size(), service.history.size());
+}
+
 }  // namespace
 }  // namespace divvy::serve
