@@ -3,6 +3,7 @@
 // a second were acknowledged (each is on the disk then), and what the daemon held of memory.
 //
 //   job_load [--running 200] [--queued 10000] [--rate 1000] [--seconds 30] [--folder DIR]
+//            [--divvyd PROGRAM]
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -38,6 +39,8 @@ struct Options {
   int rate = 1000;
   int seconds = 30;
   fs::path folder = fs::temp_directory_path();
+  // Another build's, to compare the two with one and the same caller.
+  std::string divvyd = DIVVYD_PROGRAM;
 };
 
 // How long things took, from many threads.
@@ -69,7 +72,7 @@ const std::string kUntilWeEnd =
 
 class Daemon {
  public:
-  explicit Daemon(const fs::path& in) {
+  Daemon(const fs::path& in, const std::string& divvyd) {
     std::string pattern = (in / "job-load-XXXXXX").string();
     DIVVY_CHECK(::mkdtemp(pattern.data()) != nullptr);
     folder_ = pattern;
@@ -85,9 +88,14 @@ class Daemon {
     // It ends with this program, whatever that ends by.
     std::string program = "/usr/bin/setpriv";
     std::string dies = "--pdeathsig=TERM";
-    std::string daemon = DIVVYD_PROGRAM;
+    std::string daemon = divvyd;
     std::string level = "--log-level=warning";
-    char* arguments[] = {program.data(), dies.data(), daemon.data(), level.data(), nullptr};
+    // More than one user may usually have waiting.
+    const fs::path file = folder_ / "divvyd.yaml";
+    std::ofstream(file) << "queue:\n  max_waiting: 1000000\n  max_waiting_per_user: 1000000\n";
+    std::string config = "--config=" + file.string();
+    char* arguments[] = {program.data(), dies.data(),   daemon.data(),
+                         level.data(),   config.data(), nullptr};
     DIVVY_CHECK(::posix_spawn(&pid_, program.c_str(), nullptr, nullptr, arguments, texts.data()) ==
                 0);
     while (!ask("GET", "/v1/node")) std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -162,7 +170,7 @@ double many(int count, int rate, const One& one) {
 }
 
 void measure(const Options& options) {
-  Daemon daemon(options.folder);
+  Daemon daemon(options.folder, options.divvyd);
   const auto submit = [&](const char* share, Times& times) { daemon.submit(share, times); };
   Times first;
   many(options.running, 0, [&] { submit("0.08", first); });
@@ -229,6 +237,7 @@ int main(int argc, char** argv) {
   app.add_option("--rate", options.rate);
   app.add_option("--seconds", options.seconds);
   app.add_option("--folder", options.folder);
+  app.add_option("--divvyd", options.divvyd)->check(CLI::ExistingFile);
   CLI11_PARSE(app, argc, argv);
   measure(options);
   return 0;

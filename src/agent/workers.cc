@@ -13,8 +13,8 @@ Workers::~Workers() {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  changed_.notify_all();
   for (Pool& pool : pools_) {
+    pool.changed.notify_all();
     for (std::thread& thread : pool.threads) thread.join();
   }
 }
@@ -29,14 +29,14 @@ void Workers::add(Work work, std::function<void()> task) {
       pool.threads.emplace_back([this, &pool] { run(pool); });
     }
   }
-  changed_.notify_all();
+  pool.changed.notify_one();
 }
 
 void Workers::run(Pool& pool) {
   std::unique_lock lock(mutex_);
   for (;;) {
     ++pool.idle;
-    changed_.wait(lock, [&] { return stopping_ || !pool.tasks.empty(); });
+    pool.changed.wait(lock, [&] { return stopping_ || !pool.tasks.empty(); });
     --pool.idle;
     if (stopping_) return;
     const std::function<void()> task = std::move(pool.tasks.front());

@@ -30,13 +30,13 @@ class Workers {
   struct Pool {
     unsigned most = 0;
     unsigned idle = 0;
+    std::condition_variable changed;
     std::deque<std::function<void()>> tasks;
     std::vector<std::thread> threads;
   };
   void run(Pool& pool);
 
   std::mutex mutex_;
-  std::condition_variable changed_;
   bool stopping_ = false;
   std::array<Pool, 4> pools_;
 };

@@ -24,6 +24,24 @@ TEST(Workers, ABlockedKindDelaysNoOther) {
   go.set_value();
 }
 
+TEST(Workers, EveryTaskOfABurstRuns) {
+  constexpr int kTasks = 200;
+  std::array<std::atomic<int>, 4> done{};
+  std::promise<void> all;
+  std::atomic<int> left = 4 * kTasks;
+  Workers workers({1, 2, 3, 4});
+  for (int i = 0; i < kTasks; ++i) {
+    for (std::size_t kind = 0; kind < done.size(); ++kind) {
+      workers.add(static_cast<Work>(kind), [&, kind] {
+        ++done[kind];
+        if (--left == 0) all.set_value();
+      });
+    }
+  }
+  all.get_future().wait();
+  for (const std::atomic<int>& ran : done) EXPECT_EQ(ran, kTasks);
+}
+
 TEST(Workers, DropsWhatWaitsWhenItEnds) {
   std::promise<void> go;
   const std::shared_future<void> gate(go.get_future());

@@ -58,9 +58,12 @@ tl::expected<GrantedSlices, HttpResponse> ask_for_slices(const Call& call, Grant
   const auto refuse = [](const Error& error) { return tl::unexpected(problem(error)); };
   // Devices are named as people do; one that is not there is their mistake. Names are known before
   // it waits; what is taken meanwhile is refused then.
-  const auto allowed = agent::ask_and_wait(
-      here, agent::CheckHolderOrder{wanted.spec.name, wanted.spec.devices}, kPatience);
-  if (!allowed) return refuse(allowed.error());
+  // Who names nothing need not wait for the machine's answer.
+  if (!wanted.spec.name.empty() || !wanted.spec.devices.empty()) {
+    const auto allowed = agent::ask_and_wait(
+        here, agent::CheckHolderOrder{wanted.spec.name, wanted.spec.devices}, kPatience);
+    if (!allowed) return refuse(allowed.error());
+  }
   control::NewJob job(wanted.spec);
   job.owner = call.who.name;
   const auto admission = dispatcher.admit(std::move(job), as, wanted.wait);

@@ -193,6 +193,26 @@ TEST(Preemption, MakesRoomInAFullQuotaToo) {
   EXPECT_EQ(started(desk.run()), std::vector<JobId>{high});
 }
 
+TEST(Preemption, SparesOthersWhereWhoLeavesAnyhowFreesTheQuota) {
+  Settings settings;
+  settings.queues = {queue("a", 2000, false), queue("b")};
+  for (const bool of_this_quota : {true, false}) {
+    Desk desk(settings, fleet(1, 8));
+    desk.submit_to("a", with_priority(1000, 0));
+    const JobId same = desk.submit_to("a", with_priority(1000, 1));
+    const JobId other = desk.submit_to("b", with_priority(1000, 0));
+    desk.run();
+    const JobId leaves = of_this_quota ? same : other;
+    ASSERT_TRUE(desk.queue().cancel(leaves, "ada", desk.now()).has_value());
+    ASSERT_EQ(only<Stop>(desk.run()).size(), 1u);
+    const JobId high = desk.submit_to("a", with_priority(1000, 10));
+    EXPECT_EQ(only<Stop>(desk.run()).size(), of_this_quota ? 0u : 1u);
+    if (!of_this_quota) continue;
+    desk.end(leaves, 0, 15);
+    EXPECT_EQ(started(desk.run()), std::vector<JobId>{high});
+  }
+}
+
 TEST(Preemption, ReleasesTheClaimOfACancelledPreemptor) {
   Desk desk({}, fleet(1, 1));
   const JobId low = desk.submit(with_priority(1000, 0));

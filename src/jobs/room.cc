@@ -71,21 +71,25 @@ bool RoomSearch::room_is_coming() const {
   for (const auto& [id, other] : view_.holdings.jobs()) {
     if (other.job().state == JobState::kStopping) leaving.push_back(&other);
   }
-  if (leaving.empty()) return false;
-  QueueTree tree = view_.tree;
+  if (leaving.empty() || !limits_allow_without(leaving)) return false;
   place::Cluster& cluster = placer_.cluster();
   const place::Cluster::Mark mark = cluster.mark();
-  for (const Holding* const other : leaving) {
-    give_back(tree, *other);
-    release(cluster, *other);
-  }
+  for (const Holding* const other : leaving) release(cluster, *other);
   for (const place::Reservation& reservation : reservations_) {
     place::hold(cluster, reservation.spots);
   }
-  const bool enough =
-      !tree.obstacle(entry_.queue, entry_.user, wanted_) && !placer_.plan(request_).empty();
+  const bool enough = !placer_.plan(request_).empty();
   cluster.rollback(mark);
   return enough;
+}
+
+// What others give back only ever makes room, so whoever is within the limits now stays there: the
+// tree, which is dear to copy, is copied for the others.
+bool RoomSearch::limits_allow_without(std::span<const Holding* const> leaving) const {
+  if (!view_.tree.obstacle(entry_.queue, entry_.user, wanted_)) return true;
+  QueueTree tree = view_.tree;
+  for (const Holding* const other : leaving) give_back(tree, *other);
+  return !tree.obstacle(entry_.queue, entry_.user, wanted_);
 }
 
 // Until the limits leave room for the job: its victims are taken out of the tree and out of the

@@ -27,6 +27,7 @@ class RoomSearch {
  private:
   [[nodiscard]] std::vector<const Holding*> candidates(WallTime now) const;
   [[nodiscard]] bool room_is_coming() const;
+  [[nodiscard]] bool limits_allow_without(std::span<const Holding* const> leaving) const;
   [[nodiscard]] bool free_quota(QueueTree& tree);
   [[nodiscard]] std::optional<std::vector<place::Spot>> free_place(QueueTree& tree);
 
