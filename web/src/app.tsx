@@ -2,7 +2,7 @@
 import { lazy } from './components/lazy';
 import { useEffect, useState } from 'preact/hooks';
 import { signOut } from './api/client';
-import { signedOut } from './api/session';
+import { brought, signedOut } from './api/session';
 import { Empty } from './components/parts';
 import { Palette } from './components/palette';
 import { Toasts } from './components/toast';
@@ -10,7 +10,7 @@ import { useLive } from './live/live';
 import { isAdmin, me, now } from './live/store';
 import { connection, lastHeard, trouble } from './live/watch';
 import { FleetPage } from './pages/fleet';
-import { SignInPage } from './pages/sign_in';
+import { ChangeOverPage, SignInPage } from './pages/sign_in';
 import { path } from './router';
 import { relative } from './text/format';
 import { nextTheme, theme } from './theme';
@@ -88,8 +88,8 @@ function isHere(to: string): boolean {
 }
 
 export function App() {
-  const out = signedOut.value;
-  return out ? <SignInPage /> : <Inside />;
+  if (signedOut.value) return <SignInPage />;
+  return brought.value === '' ? <Inside /> : <ChangeOverPage />;
 }
 
 function Inside() {
@@ -141,9 +141,7 @@ function Inside() {
       </nav>
       <main id="content" tabIndex={-1}>
         <StaleNotice />
-        
-          <Page />
-        
+        <Page />
       </main>
       {searching && <Palette onClose={() => setSearching(false)} />}
       <Toasts />
