@@ -454,11 +454,12 @@ describe('anywhere', () => {
 
   it('goes where Enter meant, also when it came before the list of jobs', async () => {
     const { page } = user;
-    await page.goto(`${daemon.address}/usage`);
-    await page.locator('main h1').waitFor();
     let letGo: () => void = () => undefined;
     const held = new Promise<void>((resolve) => { letGo = resolve; });
     await page.route(/\/v1\/jobs\?/, async (route) => { await held; await route.continue(); });
+    // The page asks for jobs as well, and may have them before anybody types.
+    await page.goto(`${daemon.address}/usage`);
+    await page.locator('main h1').waitFor();
     await page.keyboard.press('Control+k');
     await page.getByRole('dialog').getByRole('combobox').fill('train');
     await page.keyboard.press('Enter');
