@@ -456,8 +456,8 @@ describe('anywhere', () => {
     const { page } = user;
     let letGo: () => void = () => undefined;
     const held = new Promise<void>((resolve) => { letGo = resolve; });
+    // Before the page: it asks for the jobs at once.
     await page.route(/\/v1\/jobs\?/, async (route) => { await held; await route.continue(); });
-    // The page asks for jobs as well, and may have them before anybody types.
     await page.goto(`${daemon.address}/usage`);
     await page.locator('main h1').waitFor();
     await page.keyboard.press('Control+k');
