@@ -27,8 +27,14 @@ std::string first_line(const std::string& message) { return message.substr(0, me
 
 struct Wanted {
   model::Request::Parts parts;
-  model::JobClass job_class = model::JobClass::kBatch;
-  friend bool operator==(const Wanted&, const Wanted&) = default;
+  // What it says itself, so that no policy says it.
+  std::optional<model::JobClass> job_class = std::nullopt;
+  bool says_cap = false;
+  bool says_topology = false;
+
+  [[nodiscard]] bool is_like(const Wanted& other) const {
+    return parts == other.parts && job_class == other.job_class;
+  }
 };
 
 // The parameters of one request.
@@ -93,6 +99,7 @@ class Parameters {
     if (const json::value* cap = document_.if_contains("cap")) {
       if (!cap->is_bool()) return wrong(of("cap"), "this has to be true or false");
       wanted.parts.kind = cap->get_bool() ? model::ShareKind::kCap : model::ShareKind::kGuarantee;
+      wanted.says_cap = true;
     }
     if (document_.contains("class")) {
       DIVVY_TRY(text, text_of("class"));
@@ -103,6 +110,7 @@ class Parameters {
       DIVVY_TRY(text, text_of("topology"));
       DIVVY_TRY(topology, with_context(model::parse_topology_preference(text), of("topology")));
       wanted.parts.topology = topology;
+      wanted.says_topology = true;
     }
     if (const json::value* models = document_.if_contains("models")) {
       if (!models->is_array()) return wrong(of("models"), "this has to be a list");
@@ -144,6 +152,21 @@ Result<Wanted> wanted_by(const json::object& claim, std::string_view request) {
   return whole;
 }
 
+// Whole GPUs are nobody's to share.
+bool is_part(const model::Request::Parts& parts) { return parts.share < Share::whole_gpus(1); }
+
+// What the policy of its namespace says, where the claim says nothing; and what it denies to all.
+void apply_defaults(const PodDefaults& defaults, Wanted& wanted) {
+  model::Request::Parts& parts = wanted.parts;
+  if (parts.allowed_models.empty()) parts.allowed_models = defaults.models;
+  parts.denied_models = defaults.models_denied;
+  if (defaults.topology && !wanted.says_topology) parts.topology = *defaults.topology;
+  if (!wanted.job_class) wanted.job_class = defaults.job_class.value_or(model::JobClass::kBatch);
+  if (defaults.cap && !wanted.says_cap && is_part(parts)) {
+    parts.kind = *defaults.cap ? model::ShareKind::kCap : model::ShareKind::kGuarantee;
+  }
+}
+
 // The name of a request, if it is for our class.
 Result<std::optional<std::string>> request_name(const json::object& request,
                                                 const std::string& field) {
@@ -179,7 +202,8 @@ Result<std::optional<PodRequest>> read_claim_request(const json::object& claim,
     DIVVY_TRY(name, request_name(requests[i].get_object(), field));
     if (!name) continue;
     DIVVY_TRY(one, wanted_by(claim, *name));
-    if (wanted && !(*wanted == one)) {
+    apply_defaults(policy.defaults, one);
+    if (wanted && !wanted->is_like(one)) {
       return wrong(field,
                    "requests of one claim are for slices of one size; ask for the same, or "
                    "make two claims");
@@ -192,7 +216,8 @@ Result<std::optional<PodRequest>> read_claim_request(const json::object& claim,
   DIVVY_TRY(single, with_context(model::Request::create(parts), "spec.devices"));
   model::JobSpec spec(std::move(single));
   spec.queue = policy.queue;
-  spec.job_class = wanted->job_class;
+  spec.job_class = wanted->job_class.value_or(model::JobClass::kBatch);
+  if (is_part(parts)) spec.mode = policy.defaults.mode;
   spec.holder = model::Holder::kSlice;
   DIVVY_RETURN_IF_ERROR(with_context(model::check(spec), "spec.devices"));
   parts.gang_size = static_cast<std::uint32_t>(names.size());

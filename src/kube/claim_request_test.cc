@@ -50,6 +50,40 @@ TEST(ClaimRequest, ReadsTheParameters) {
   EXPECT_EQ(spec.queue, "research");
 }
 
+TEST(ClaimRequest, FollowsThePolicyOfItsNamespaceAsPodsDo) {
+  const DialectPolicy policy{.defaults = {.models = {"H200"},
+                                          .models_denied = {"PCIe"},
+                                          .topology = model::TopologyPreference::kSameNuma,
+                                          .mode = model::GpuMode::kMps,
+                                          .job_class = model::JobClass::kLatency,
+                                          .cap = true}};
+  const auto plain = read_claim_request(claim(slice(R"("gpu": "0.3")")), policy);
+  ASSERT_TRUE(plain.has_value() && plain->has_value());
+  const model::JobSpec& spec = (*plain)->spec;
+  EXPECT_THAT(spec.request.allowed_models(), ElementsAre("H200"));
+  EXPECT_THAT(spec.request.denied_models(), ElementsAre("PCIe"));
+  EXPECT_EQ(spec.request.topology(), model::TopologyPreference::kSameNuma);
+  EXPECT_EQ(spec.request.kind(), model::ShareKind::kCap);
+  EXPECT_EQ(spec.job_class, model::JobClass::kLatency);
+  EXPECT_EQ(spec.mode, model::GpuMode::kMps);
+
+  const auto own = read_claim_request(
+      claim(slice(R"("gpu": "0.3", "cap": false, "class": "batch", "models": ["H100"],
+                     "topology": "any")")),
+      policy);
+  ASSERT_TRUE(own.has_value() && own->has_value());
+  EXPECT_THAT((*own)->spec.request.allowed_models(), ElementsAre("H100"));
+  EXPECT_THAT((*own)->spec.request.denied_models(), ElementsAre("PCIe")) << "to all";
+  EXPECT_EQ((*own)->spec.request.topology(), model::TopologyPreference::kAny);
+  EXPECT_EQ((*own)->spec.request.kind(), model::ShareKind::kGuarantee);
+  EXPECT_EQ((*own)->spec.job_class, model::JobClass::kBatch);
+
+  const auto whole = read_claim_request(claim(slice(R"("gpu": "2")")), policy);
+  ASSERT_TRUE(whole.has_value() && whole->has_value());
+  EXPECT_EQ((*whole)->spec.mode, std::nullopt);
+  EXPECT_EQ((*whole)->spec.request.kind(), model::ShareKind::kGuarantee);
+}
+
 TEST(ClaimRequest, WithoutParametersIsAWholeGpu) {
   const json::object document = json::parse(R"({"spec": {"devices": {"requests": [
         {"name": "a", "exactly": {"deviceClassName": "divvy.dev"}},

@@ -63,7 +63,10 @@ void ClusterQueue::find_speaker(const std::string& claim_key) {
     if (work != nullptr && work->pod.claim != claim.object.name) continue;
     PodFacts facts = pod;
     facts.claim = claim.object.name;
-    const auto asked = read_claim_request(claim.document, {});
+    // What is allocated was asked for under the policy of then.
+    const DialectPolicy policy =
+        claim.allocation ? DialectPolicy{} : dialects_of(claim.object.space);
+    const auto asked = read_claim_request(claim.document, policy);
     if (!asked) {
       facts.request = err(asked.error());
     } else if (*asked) {

@@ -273,11 +273,13 @@ Status FakeApi::read_text(const std::string& path,
     return err(ErrorCode::kInvalidArgument, "the container of {} is waiting to start", key);
   }
   const Text& source = texts_.at(key);
-  for (std::size_t at = 0;;) {
-    const bool more = changed_.wait(
-        lock, stop, [&] { return source.text.size() > at || source.ended || !follow || away_; });
+  for (std::size_t at = 0, ends = ends_;;) {
+    const bool more = changed_.wait(lock, stop, [&] {
+      return source.text.size() > at || source.ended || !follow || away_ || ends != ends_;
+    });
     if (!more) return err(ErrorCode::kCancelled, "the text was stopped");
     if (away_) return err(away());
+    if (ends != ends_) return {};
     const std::string piece = source.text.substr(at);
     at += piece.size();
     if (!piece.empty()) {

@@ -72,7 +72,7 @@ class FakeApi final : public ApiServer {
 
   // Stops and starts: while it is away everything is kUnavailable, and watches end with that.
   void set_away(bool away);
-  // Ends the watches that run, as servers do now and then.
+  // Ends the watches that run, and texts that are followed, as servers and proxies do now and then.
   void end_watches();
   // What a compaction does: watches and pages of before end with kOutOfRange.
   void expire();

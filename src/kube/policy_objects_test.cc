@@ -157,5 +157,15 @@ TEST_F(ClusterQueuePolicies, AFreshControllerFindsTheirStatusAsItIs) {
   EXPECT_EQ(std::ranges::count(fresh.done, ActionKind::kWritePolicy), 0);
 }
 
+TEST_F(ClusterQueuePolicies, WhatTheyDenyIsDeniedToClaimsWrittenByHandToo) {
+  create_policy("frugal", R"({"namespaces": ["team-a"], "placement": {"notModels": ["H200"]}})");
+  controller_.work();
+  cluster_.create_claim("mine", "0.3");
+  cluster_.create_pod({.name = "sly", .claim = "mine"});
+  controller_.work();
+  EXPECT_EQ(node_of("sly"), "");
+  EXPECT_THAT(condition("sly"), HasSubstr("False "));
+}
+
 }  // namespace
 }  // namespace divvy::kube

@@ -211,30 +211,54 @@ ClusterApi::Answer ClusterApi::job_answer(int status, model::JobId id) {
   return api::answer(status, api::headed("Job", cluster_job_document(job)));
 }
 
+Result<std::shared_ptr<const ClusterApi::Jobs>> ClusterApi::jobs_behind(
+    std::optional<model::JobId> after) {
+  if (after) {
+    const std::lock_guard lock(mutex_);
+    const bool has_it = listed_ && std::ranges::any_of(*listed_, [&](const ClusterJob& one) {
+                          return one.job.id == *after;
+                        });
+    if (has_it) return listed_;
+  }
+  DIVVY_TRY(all, jobs());
+  return std::make_shared<const Jobs>(std::move(all));
+}
+
 ClusterApi::Answer ClusterApi::list_jobs(const Asked& asked) {
   DIVVY_TRY(filter, api::parse_jobs_query(asked.request.query));
-  DIVVY_TRY(all, jobs());
-  if (!filter.newest_first) std::ranges::reverse(all);
-  std::erase_if(all, [&](const ClusterJob& one) { return !is_wanted(one, filter); });
-  if (filter.name) {
-    std::erase_if(all, [&](const ClusterJob& one) { return !is_called(one, *filter.name); });
-    // Who names a job means one of their own, where there is one.
-    const auto is_own = [&](const ClusterJob& one) { return one.space() == options_.space; };
-    if (std::ranges::any_of(all, is_own)) std::erase_if(all, std::not_fn(is_own));
+  DIVVY_TRY(all, jobs_behind(filter.after));
+  std::vector<const ClusterJob*> wanted;
+  for (const ClusterJob& one : *all) {
+    if (is_wanted(one, filter)) wanted.push_back(&one);
   }
-  auto first = all.begin();
+  if (!filter.newest_first) std::ranges::reverse(wanted);
+  if (filter.name) {
+    std::erase_if(wanted, [&](const ClusterJob* one) { return !is_called(*one, *filter.name); });
+    // Who names a job means one of their own, where there is one.
+    const auto is_own = [&](const ClusterJob* one) { return one->space() == options_.space; };
+    if (std::ranges::any_of(wanted, is_own)) std::erase_if(wanted, std::not_fn(is_own));
+  }
+  auto first = wanted.begin();
   if (filter.after) {
-    first = std::ranges::find(all, *filter.after, [](const ClusterJob& one) { return one.job.id; });
-    if (first != all.end()) ++first;
+    first =
+        std::ranges::find(wanted, *filter.after, [](const ClusterJob* one) { return one->job.id; });
+    if (first == wanted.end()) {
+      return err(ErrorCode::kFailedPrecondition,
+                 "after: job {} is not in the list any more; begin anew", *filter.after);
+    }
+    ++first;
   }
   json::array items;
-  for (; first != all.end() && items.size() < filter.limit; ++first) {
-    items.push_back(cluster_job_document(*first));
+  for (; first != wanted.end() && items.size() < filter.limit; ++first) {
+    items.push_back(cluster_job_document(**first));
   }
   json::object document = api::headed("JobList");
   document["next"] = nullptr;
-  if (first != all.end() && !items.empty()) document["next"] = items.back().at("id");
+  const bool has_next = first != wanted.end() && !items.empty();
+  if (has_next) document["next"] = items.back().at("id");
   document["items"] = std::move(items);
+  const std::lock_guard lock(mutex_);
+  listed_ = has_next ? all : nullptr;
   return api::answer(200, document);
 }
 

@@ -7,7 +7,10 @@
 #pragma once
 
 #include <boost/json/fwd.hpp>
+#include <chrono>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +32,9 @@ class ClusterApi {
     std::string version;
     // Five letters and digits, other ones each time.
     std::function<std::string()> suffix = random_suffix;
+    // While output or events are followed: for pods that are started meanwhile, for the end of the
+    // job, and for an API server that did not answer.
+    std::chrono::milliseconds look_again = std::chrono::seconds(1);
   };
   // Both outlive it. `api` speaks as whoever asks.
   ClusterApi(kube::ApiServer& api, const Clock& clock, Options options);
@@ -90,7 +96,10 @@ class ClusterApi {
   // Of objects that are only a help: none where they may not be seen, or there is no such kind.
   [[nodiscard]] Result<std::vector<boost::json::object>> list_if_allowed(
       const std::string& group, const std::string& resource, const std::string& query = {});
-  [[nodiscard]] Result<std::vector<ClusterJob>> jobs();
+  using Jobs = std::vector<ClusterJob>;
+  [[nodiscard]] Result<Jobs> jobs();
+  // For a page of the list: the pages behind the first are of the same moment as that one.
+  [[nodiscard]] Result<std::shared_ptr<const Jobs>> jobs_behind(std::optional<model::JobId> after);
   [[nodiscard]] Result<ClusterJob> find_job(model::JobId id);
   // As it is now, without looking at any other namespace.
   [[nodiscard]] Result<ClusterJob> look_again(const ClusterJob& job);
@@ -99,6 +108,8 @@ class ClusterApi {
   kube::ApiServer& api_;
   const Clock& clock_;
   const Options options_;
+  std::mutex mutex_;
+  std::shared_ptr<const Jobs> listed_;  // guarded; those of the last list that has a next page
 };
 
 }  // namespace divvy::kube_api

@@ -4,23 +4,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 
 #include <boost/json.hpp>
-#include <thread>
 
-#include "api/routes.h"
-#include "base/unique_fd.h"
-#include "kube/cluster_queue_fixture.h"
-#include "kube/fake_api.h"
 #include "kube/pod_request.h"
-#include "net/server_sent_events.h"
+#include "kube_api/cluster_api_fixture.h"
 
 namespace divvy::kube_api {
 namespace {
 
-using kube::testing::ClusterQueueTest;
 using ::testing::AllOf;
+using testing::ClusterApiTest;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -28,118 +22,6 @@ using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 namespace json = boost::json;
-
-constexpr std::array kCollections{"/api/v1/pods", "/apis/resource.k8s.io/v1/resourceclaims",
-                                  "/apis/divvy.dev/v1/gpunodes", "/apis/divvy.dev/v1/queues"};
-
-class ClusterApiTest : public ClusterQueueTest {
- protected:
-  ClusterApiTest() {
-    int ends[2];
-    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    mine_ = UniqueFd(ends[0]);
-    theirs_ = UniqueFd(ends[1]);
-  }
-
-  // What the cluster of the controller's tests has come to.
-  void show() {
-    for (const char* const collection : kCollections) {
-      for (const json::object& object : cluster_.api().list(collection)) {
-        api_.put(collection, object);
-      }
-    }
-  }
-  net::HttpResponse ask(const std::string& method, const std::string& target,
-                        const std::string& body = {}, const net::HttpHeaders& headers = {}) {
-    net::HttpRequest request{
-        .method = method, .path = target, .query = {}, .body = body, .headers = headers};
-    if (const std::size_t at = target.find('?'); at != std::string::npos) {
-      request.path = target.substr(0, at);
-      request.query = target.substr(at + 1);
-    }
-    return answers_.handle(request, caller_);
-  }
-  json::object get(const std::string& target, int status = 200) {
-    const net::HttpResponse response = ask("GET", target);
-    EXPECT_EQ(response.status, status) << target << ": " << response.body;
-    return json::parse(response.body).as_object();
-  }
-  std::vector<std::string> listed(const std::string& query = {}) {
-    std::vector<std::string> lines;
-    const json::object page = get("/v1/jobs" + query);
-    for (const json::value& item : page.at("items").as_array()) {
-      lines.push_back(fmt::format("{} {} {}", std::string_view(item.at("owner").as_string()),
-                                  std::string_view(item.at("name").as_string()),
-                                  std::string_view(item.at("state").as_string())));
-    }
-    return lines;
-  }
-  // Its number, by its name.
-  std::string id(const std::string& name) {
-    const json::object found = get("/v1/jobs?name=" + name);
-    EXPECT_THAT(found.at("items").as_array(), SizeIs(1)) << name;
-    return json::serialize(found.at("items").at(0).at("id"));
-  }
-  std::string detail(const net::HttpResponse& response) {
-    return std::string(json::parse(response.body).at("detail").as_string());
-  }
-
-  // Places what waits, and lets it run as far as the simulated cluster goes.
-  void settle() {
-    for (int round = 0; round < 4; ++round) {
-      controller_.work();
-      cluster_.settle();
-    }
-    controller_.work();
-    show();
-  }
-  // As the kubelet of its node tells of a pod.
-  void tell(const std::string& name, const std::string& phase, int exit_code = 0) {
-    json::object pod = *cluster_.pod(name);
-    json::object state{{"running", json::object{{"startedAt", "2026-01-01T00:00:05Z"}}}};
-    if (phase != "Running") {
-      state = {{"terminated", json::object{{"startedAt", "2026-01-01T00:00:05Z"},
-                                           {"finishedAt", "2026-01-01T00:01:05Z"},
-                                           {"exitCode", exit_code}}}};
-    }
-    json::object& status = pod["status"].as_object();
-    status["phase"] = phase;
-    status["containerStatuses"] =
-        json::array{json::object{{"name", "main"}, {"state", std::move(state)}}};
-    api_.put("/api/v1/pods", std::move(pod));
-  }
-  void put_pod(const std::string& name, const std::string& phase, int exit_code = 0) {
-    cluster_.create_pod({.name = name, .gpu = "0.2"});
-    settle();
-    tell(name, phase, exit_code);
-  }
-
-  UniqueFd mine_;
-  UniqueFd theirs_;
-  net::Caller caller_{theirs_.get(), 0, 0, 0};
-  kube::FakeApi api_;
-  ClusterApi answers_{api_, cluster_.clock(), {.space = "team-a", .version = "1", .suffix = [] {
-                                                 return "abcde";
-                                               }}};
-};
-
-// Takes what a stream sends, until it has enough.
-class Taker final : public net::HttpStream {
- public:
-  Taker(const net::Caller& caller, std::function<bool(const std::string&)> enough)
-      : caller_(caller), enough_(std::move(enough)) {}
-  bool send(std::string_view piece) override {
-    text += piece;
-    return !enough_(text);
-  }
-  const net::Caller& caller() const override { return caller_; }
-
-  std::string text;
-
- private:
-  const net::Caller& caller_;
-  std::function<bool(const std::string&)> enough_;
-};
 
 TEST_F(ClusterApiTest, PodsAreJobsWithTheirNamespaceAsOwner) {
   run("train", "1");
@@ -214,6 +96,24 @@ TEST_F(ClusterApiTest, PagesFollowEachOther) {
   ASSERT_EQ(first.at("items").as_array().size(), 2);
   EXPECT_THAT(listed("?limit=2&after=" + json::serialize(first.at("next"))), SizeIs(1));
   EXPECT_TRUE(get("/v1/jobs?limit=3").at("next").is_null());
+}
+
+TEST_F(ClusterApiTest, PagesAreOfOneMomentAndTheClusterIsListedOnceForThem) {
+  for (const char* name : {"a", "b", "c", "d"}) cluster_.create_pod({.name = name});
+  show();
+  const json::object first = get("/v1/jobs?limit=2");
+  const std::string behind = "?limit=1&after=" + json::serialize(first.at("next"));
+  const std::string last(first.at("items").at(1).at("name").as_string());
+  ASSERT_TRUE(api_.remove("/api/v1/namespaces/team-a/pods/" + last, {}));
+  const std::size_t asked = api_.requests().size();
+  const json::object second = get("/v1/jobs" + behind);
+  EXPECT_THAT(second.at("items").as_array(), SizeIs(1)) << "those behind one that has gone";
+  EXPECT_THAT(listed("?limit=1&after=" + json::serialize(second.at("next"))), SizeIs(1));
+  EXPECT_EQ(api_.requests().size(), asked);
+  // The last page was the last that is kept.
+  const auto late = ask("GET", "/v1/jobs" + behind);
+  EXPECT_EQ(late.status, 409);
+  EXPECT_THAT(detail(late), HasSubstr("begin anew"));
 }
 
 TEST_F(ClusterApiTest, WhoeverMaySeeTheirOwnNamespaceOnlySeesThat) {
@@ -351,83 +251,6 @@ TEST_F(ClusterApiTest, APodOfItsOwnIsDeletedAndNothingElseWithIt) {
   EXPECT_THAT(listed("?state=queued,stopping"), Not(IsEmpty()));
   EXPECT_TRUE(api_.get("/api/v1/namespaces/team-a/pods/two"));
   EXPECT_EQ(ask("POST", "/v1/jobs/" + id("two") + "/suspend").status, 501);
-}
-
-// --- Output and what happens ---
-
-std::string log_of(const std::string& pod) {
-  return "/api/v1/namespaces/team-a/pods/" + pod + "/log";
-}
-
-TEST_F(ClusterApiTest, OutputOfAnEndedPodIsItsLogWithoutTimes) {
-  put_pod("train", "Failed", 3);
-  api_.put_text(log_of("train"), "2026-01-01T00:00:06.000000001Z hello\n");
-  api_.put_text(log_of("train"), "2026-01-01T00:00:07.000000001Z no line end");
-  const std::string job = "/v1/jobs/" + id("train");
-  EXPECT_EQ(ask("GET", job + "/logs").body, "hello\nno line end\n");
-  EXPECT_EQ(ask("GET", job + "/logs?timestamps=true&tail=1").body,
-            "2026-01-01T00:00:06.000000001Z hello\n2026-01-01T00:00:07.000000001Z no line end\n");
-  EXPECT_THAT(api_.requests().back(), HasSubstr("tailLines=1"));
-  const json::object ended = get(job);
-  EXPECT_EQ(ended.at("state"), "failed");
-  EXPECT_EQ(ended.at("running").at(0).at("end").at("exitCode"), 3);
-}
-
-TEST_F(ClusterApiTest, FollowedOutputComesAsItIsWrittenAndEndsWithTheJob) {
-  put_pod("train", "Running");
-  api_.put_text(log_of("train"), "2026-01-01T00:00:06Z one\n");
-  const auto response = ask("GET", "/v1/jobs/" + id("train") + "/logs?follow=true");
-  ASSERT_TRUE(response.stream) << response.body;
-  Taker taker(caller_, [this, said = false](const std::string& text) mutable {
-    // What is written while somebody looks, and then the end.
-    if (!said && text.find("one\n") != std::string::npos) {
-      said = true;
-      api_.put_text(log_of("train"), "2026-01-01T00:00:07Z two\n");
-      api_.end_text(log_of("train"));
-      tell("train", "Succeeded");
-    }
-    return false;
-  });
-  response.stream(taker);
-  EXPECT_EQ(taker.text, "one\ntwo\n");
-}
-
-TEST_F(ClusterApiTest, WhoMayNotReadOutputIsTold) {
-  put_pod("train", "Running");
-  const std::string job = id("train");
-  api_.set_fault([](const std::string&, const std::string& path) -> std::optional<Error> {
-    if (path.find("/log?") == std::string::npos) return std::nullopt;
-    return Error{ErrorCode::kPermissionDenied, "you may not get pods/log"};
-  });
-  EXPECT_EQ(ask("GET", "/v1/jobs/" + job + "/logs?follow=true").status, 403);
-  EXPECT_EQ(ask("GET", "/v1/jobs/" + job + "/logs").status, 403);
-}
-
-TEST_F(ClusterApiTest, WhatDoesNotGoIntoPodsYetSaysWhatDoes) {
-  put_pod("train", "Running");
-  for (const char* const method : {"POST", "GET"}) {
-    const auto inside = ask(method, "/v1/jobs/" + id("train") + "/channels");
-    EXPECT_EQ(inside.status, 501);
-    EXPECT_THAT(detail(inside), HasSubstr("kubectl -n team-a exec -it train -c main -- COMMAND"));
-  }
-}
-
-TEST_F(ClusterApiTest, WatchTellsWhatBecomesOfJobs) {
-  cluster_.create_pod({.name = "train", .gpu = "0.2"});
-  show();
-  const auto response = ask("GET", "/v1/watch");
-  ASSERT_TRUE(response.stream) << response.body;
-  Taker taker(caller_, [this, placed = false](const std::string& text) mutable {
-    if (!placed && text.find(R"("state":"queued")") != std::string::npos) {
-      placed = true;
-      settle();
-      tell("train", "Running");
-    }
-    return text.find(R"("state":"running")") != std::string::npos;
-  });
-  response.stream(taker);
-  EXPECT_THAT(taker.text, AllOf(HasSubstr(R"("state":"queued")"), HasSubstr(R"("state":"running")"),
-                                HasSubstr(R"("object":"train")")));
 }
 
 // --- Machines ---

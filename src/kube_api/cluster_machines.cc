@@ -34,8 +34,15 @@ struct ClusterGpu {
 
 struct Fleet {
   std::vector<ClusterGpu> gpus;  // by node and index
+  std::map<model::GpuUuid, std::size_t> places;
   std::vector<ClusterJob> jobs;
   bool simulated = false;
+
+  // Null: no node tells of it (yet).
+  [[nodiscard]] const ClusterGpu* find(const model::GpuUuid& uuid) const {
+    const auto place = places.find(uuid);
+    return place == places.end() ? nullptr : &gpus[place->second];
+  }
 };
 
 Fleet make_fleet(const std::vector<json::object>& nodes, std::vector<ClusterJob> jobs,
@@ -56,17 +63,18 @@ Fleet make_fleet(const std::vector<json::object>& nodes, std::vector<ClusterJob>
                     [](const ClusterGpu& one) { return std::pair(one.node, one.gpu.index); });
   for (std::size_t i = 0; i < fleet.gpus.size(); ++i) {
     fleet.gpus[i].number = static_cast<std::uint32_t>(i);
+    fleet.places.emplace(fleet.gpus[i].gpu.uuid, i);
   }
   for (const ClusterJob& job : jobs) {
     if (model::is_finished(job.job.state)) continue;
     for (const model::JobMember& member : job.job.members) {
       if (member.end) continue;
       for (const model::Slice& slice : member.slices) {
-        const auto gpu = std::ranges::find_if(
-            fleet.gpus, [&](const ClusterGpu& one) { return one.gpu.uuid == slice.gpu(); });
-        if (gpu == fleet.gpus.end()) continue;
-        gpu->held += slice.share().thousandths();
-        gpu->tenants.push_back(fmt::format("{}/{}", job.space(), job.job.spec.name));
+        const auto place = fleet.places.find(slice.gpu());
+        if (place == fleet.places.end()) continue;
+        ClusterGpu& gpu = fleet.gpus[place->second];
+        gpu.held += slice.share().thousandths();
+        gpu.tenants.push_back(fmt::format("{}/{}", job.space(), job.job.spec.name));
       }
     }
   }
@@ -112,9 +120,8 @@ json::array tenant_documents(const Fleet& fleet) {
     for (const model::JobMember& member : job.job.members) {
       if (member.end) continue;
       for (const model::Slice& slice : member.slices) {
-        const auto gpu = std::ranges::find_if(
-            fleet.gpus, [&](const ClusterGpu& one) { return one.gpu.uuid == slice.gpu(); });
-        if (gpu != fleet.gpus.end()) slices.push_back(slice_document(*gpu, slice));
+        const ClusterGpu* const gpu = fleet.find(slice.gpu());
+        if (gpu != nullptr) slices.push_back(slice_document(*gpu, slice));
       }
     }
     if (slices.empty()) continue;

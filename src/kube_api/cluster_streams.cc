@@ -3,12 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <boost/json.hpp>
 #include <condition_variable>
 #include <deque>
 #include <map>
 #include <mutex>
 #include <set>
+#include <system_error>
 #include <thread>
 
 #include "api/gpu_documents.h"
@@ -29,8 +31,15 @@ namespace {
 namespace json = boost::json;
 using namespace std::chrono_literals;
 
-// For pods that are started meanwhile, and for the end of the job.
-constexpr std::chrono::milliseconds kLookAgain = 1s;
+// Of a container whose output cannot be read.
+constexpr int kMostTries = 10;
+// Of more members at once nobody reads the output line by line; each takes a thread and a
+// connection.
+constexpr std::size_t kMostFollowed = 256;
+// Behind a look that took so long, so many times as long without one.
+constexpr int kRest = 4;
+// No descriptor, to wait for nothing but the caller with.
+constexpr int kNothing = -1;
 // Whoever hears nothing for longer may take it for dead.
 constexpr std::chrono::milliseconds kHeartbeat = 15s;
 
@@ -65,6 +74,12 @@ Result<LogQuery> parse_log_query(const std::string& text, const ClusterJob& job)
   return LogQuery{tail, since, rank, follow, timestamps};
 }
 
+// An API server that is restarted, or asked too much, is back before long.
+bool may_work_later(const Error& error) {
+  return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kTimeout ||
+         error.code == ErrorCode::kResourceExhausted || error.code == ErrorCode::kInternal;
+}
+
 std::string log_path(const ClusterJob& job, const MemberPod& pod, const LogQuery& wanted) {
   std::string path = fmt::format("/api/v1/namespaces/{}/pods/{}/log?timestamps=true",
                                  kube::percent_encode(job.space()), kube::percent_encode(pod.pod));
@@ -79,7 +94,73 @@ bool is_wanted(const MemberPod& pod, const LogQuery& wanted) {
   return pod.has_output && (!wanted.rank || pod.rank == *wanted.rank);
 }
 
-// Wakes whoever waits with a caller when something of a collection changes.
+// Reads the output of one container to its end, over any number of connections: servers and proxies
+// end them when they like. Of one thread, but for the one that it has.
+class ContainerReader {
+ public:
+  ContainerReader(kube::ApiServer& api, FollowedLines& lines, std::uint32_t rank)
+      : api_(api), lines_(lines), rank_(rank), splitter_(rank) {}
+
+  // Nothing more comes of it: it has been read to its end, or cannot be.
+  [[nodiscard]] bool over() const { return !reads_ && (whole_ || given_up_); }
+  // Reads on, from where the last connection ended. `runs`: the container did a moment ago.
+  void read(const ClusterJob& job, const MemberPod& pod, LogQuery wanted, bool runs) {
+    if (reads_ || over() || !check_last()) return;
+    if (const auto last = splitter_.last()) {
+      wanted.since = last;
+      wanted.tail.reset();
+    }
+    splitter_.again();
+    reads_ = true;
+    lines_.begin();
+    try {
+      thread_ = std::jthread([this, runs, path = log_path(job, pod, wanted)](
+                                 const std::stop_token& stop) { read_all(path, runs, stop); });
+    } catch (const std::system_error& error) {
+      reads_ = false;
+      lines_.end(splitter_, true);
+      give_up(error.what());
+    }
+  }
+
+ private:
+  // What came of the last connection. False: nothing can come any more.
+  bool check_last() {
+    if (result_) {
+      tries_ = 0;
+      return true;
+    }
+    if (may_work_later(result_.error()) && ++tries_ < kMostTries) return true;
+    give_up(result_.error().message);
+    return false;
+  }
+  void give_up(const std::string& why) {
+    given_up_ = true;
+    lines_.say(splitter_, rank_, "its output cannot be read: " + why);
+  }
+  void read_all(const std::string& path, bool runs, const std::stop_token& stop) {
+    result_ = api_.read_text(
+        path, [&](std::string_view piece) { return lines_.add(splitter_, piece, stop); }, stop);
+    // Of one that ran the connection may have ended before the output did.
+    whole_ = result_.has_value() && !runs;
+    lines_.end(splitter_, whole_);
+    reads_ = false;
+  }
+
+  kube::ApiServer& api_;
+  FollowedLines& lines_;
+  const std::uint32_t rank_;
+  // Of its thread while it reads.
+  LineSplitter splitter_;
+  Status result_;
+  bool whole_ = false;
+  std::atomic<bool> reads_ = false;
+  bool given_up_ = false;
+  int tries_ = 0;
+  std::jthread thread_;  // last: it uses what is above
+};
+
+// Wakes whoever waits with a caller when something of a collection changes, or may have.
 class Watcher {
  public:
   Watcher(kube::ApiServer& api, const std::vector<std::string>& paths)
@@ -103,18 +184,29 @@ class Watcher {
     (void)!::write(bell_.get(), &one, sizeof one);
   }
 
+  // From now on: what is there has been looked at.
+  Status watch(kube::ApiServer& api, const std::string& path, const std::stop_token& stop) {
+    DIVVY_TRY(page, api.get(kube::with_parameter(path, "limit", "1")));
+    const std::string version(kube::text_at(page, {"metadata", "resourceVersion"}));
+    // Before this version something may have happened that nobody looked at.
+    ring();
+    std::string from = kube::with_parameter(path, "resourceVersion", version);
+    // Of a watch on which nothing comes for minutes the connection is taken for dead.
+    from = kube::with_parameter(from, "allowWatchBookmarks", "true");
+    return api.watch(
+        from,
+        [this](const kube::WatchEvent& event) {
+          if (event.kind != kube::WatchEvent::Kind::kBookmark) ring();
+          return true;
+        },
+        stop);
+  }
+
   void follow(kube::ApiServer& api, const std::string& path, const std::stop_token& stop) {
     std::mutex mutex;
     std::condition_variable_any pause;
     while (!stop.stop_requested()) {
-      const Status watched = api.watch(
-          path,
-          [this](const kube::WatchEvent&) {
-            ring();
-            return true;
-          },
-          stop);
-      ring();
+      const Status watched = watch(api, path, stop);
       std::unique_lock lock(mutex);
       (void)pause.wait_for(lock, stop, watched ? 100ms : 2000ms, [] { return false; });
     }
@@ -138,22 +230,27 @@ store::EventRow event_of(const ClusterJob& job, const model::JobStep& step) {
   return row;
 }
 
-using Seen = std::set<std::pair<std::uint64_t, std::string>>;
+// What was told, of jobs that are there.
+using Seen = std::map<model::JobId, std::set<std::string>>;
 
 // What was not told yet of these jobs, oldest first.
 std::vector<store::EventRow> news(const std::vector<ClusterJob>& jobs,
                                   const store::EventFilter& filter, Seen& seen) {
   std::vector<store::EventRow> rows;
+  Seen still;
   for (const ClusterJob& job : jobs) {
     if (filter.job && job.job.id != *filter.job) continue;
     if (filter.user && job.job.owner != *filter.user) continue;
+    if (auto before = seen.extract(job.job.id); !before.empty()) still.insert(std::move(before));
+    std::set<std::string>& told = still[job.job.id];
     for (std::size_t i = 0; i < job.job.history.size(); ++i) {
       store::EventRow row = event_of(job, job.job.history[i]);
       const std::string what = fmt::format("{} {} {}", row.state, row.number, i);
-      if (!seen.emplace(job.job.id.value(), what).second || row.number <= filter.after) continue;
+      if (!told.insert(what).second || row.number <= filter.after) continue;
       rows.push_back(std::move(row));
     }
   }
+  seen = std::move(still);
   sort_stably(rows, &store::EventRow::number);
   return rows;
 }
@@ -178,7 +275,7 @@ ClusterApi::Answer ClusterApi::read_logs(const Asked& asked, const ClusterJob& j
                                            {}));
       splitter.finish(lines);
     }
-    sort_stably(lines, &LogLine::time);
+    sort_stably(lines, &LogLine::at);
     for (const LogLine& line : lines) response.body += to_text(line, style);
     return response;
   }
@@ -196,37 +293,54 @@ ClusterApi::Answer ClusterApi::read_logs(const Asked& asked, const ClusterJob& j
   }
   response.stream = [this, job = job, wanted = wanted, style](net::HttpStream& stream) {
     FollowedLines lines;
-    std::map<std::string, std::jthread> readers;  // by pod and container
+    std::map<std::string, ContainerReader> readers;  // by pod and container
     const auto send_all = [&] {
       std::string text;
       for (const LogLine& line : lines.take()) text += to_text(line, style);
       return text.empty() || stream.send(text);
     };
+    bool ended = false;  // the job
+    bool gone = false;   // it was deleted, or may not be seen any more
+    bool more = false;   // members than are followed
+    bool said_more = false;
+    auto next = std::chrono::steady_clock::now();
     for (;;) {
       lines.clear();
-      const auto now = look_again(job);
-      // A Job that was deleted, and its pods.
-      const bool over = !now || model::is_finished(now->job.state);
-      for (std::size_t i = 0; now && i < now->pods.size(); ++i) {
-        const MemberPod& pod = now->pods[i];
-        const std::string key = pod.uid + "/" + pod.container;
-        if (!is_wanted(pod, wanted) || readers.contains(key)) continue;
-        lines.begin();
-        readers.emplace(key, [this, &lines, rank = pod.rank,
-                              path = log_path(*now, pod, wanted)](const std::stop_token& stop) {
-          LineSplitter splitter(rank);
-          const Status read = api_.read_text(
-              path, [&](std::string_view piece) { return lines.add(splitter, piece, stop); }, stop);
-          lines.end(splitter, read);
-        });
+      if (!send_all()) return;
+      // Not for each line: a look is a list of pods.
+      if (!gone && std::chrono::steady_clock::now() >= next) {
+        const auto now = look_again(job);
+        gone = !now && !may_work_later(now.error());
+        ended = now && model::is_finished(now->job.state);
+        for (std::size_t i = 0; now && i < now->pods.size(); ++i) {
+          const MemberPod& pod = now->pods[i];
+          if (!is_wanted(pod, wanted)) continue;
+          const std::string key = pod.uid + "/" + pod.container;
+          if (!readers.contains(key) && readers.size() >= kMostFollowed) {
+            more = true;
+            continue;
+          }
+          readers.try_emplace(key, api_, lines, pod.rank)
+              .first->second.read(*now, pod, wanted, pod.runs);
+        }
+        if (more && !std::exchange(said_more, true) &&
+            !stream.send(fmt::format("divvy: the output of {} members is followed, not that of the "
+                                     "others; --rank shows that of one\n",
+                                     kMostFollowed))) {
+          return;
+        }
+        next = std::chrono::steady_clock::now() + options_.look_again;
       }
-      while (over && lines.readers() > 0) {
-        if (!send_all()) return;
-        if (stream.caller().wait_for(lines.fd(), kHeartbeat) == net::Caller::Wait::kGone) return;
-        lines.clear();
+      const bool all_read =
+          std::ranges::all_of(readers, [](const auto& reader) { return reader.second.over(); });
+      if ((gone && lines.readers() == 0) || (ended && all_read)) {
+        static_cast<void>(send_all());
+        return;
       }
-      if (!send_all() || over) return;
-      if (stream.caller().wait_for(lines.fd(), kLookAgain) == net::Caller::Wait::kGone) return;
+      const auto rest =
+          std::chrono::ceil<std::chrono::milliseconds>(next - std::chrono::steady_clock::now());
+      const auto wait = gone ? kHeartbeat : std::max(rest, 0ms);
+      if (stream.caller().wait_for(lines.fd(), wait) == net::Caller::Wait::kGone) return;
     }
   };
   return response;
@@ -237,7 +351,8 @@ ClusterApi::Answer ClusterApi::open_channel(const Asked& /*asked*/, const Cluste
   const auto member = std::ranges::find_if(job.pods, &MemberPod::runs);
   const bool runs = member != job.pods.end();
   return err(ErrorCode::kUnsupported,
-             "exec, attach, cp, port-forward and ssh do not go into pods yet; kubectl does: kubectl -n {} exec -it {} "
+             "exec, attach, cp, port-forward and ssh do not go into pods yet; kubectl does: "
+             "kubectl -n {} exec -it {} "
              "-c {} -- COMMAND",
              job.space(), runs ? member->pod : "POD", runs ? member->container : "CONTAINER");
 }
@@ -268,16 +383,31 @@ ClusterApi::Answer ClusterApi::watch_jobs(const Asked& asked) {
     const Watcher watcher(api_, paths);
     for (;;) {
       watcher.clear();
+      const auto began = std::chrono::steady_clock::now();
       const auto now = jobs();
-      if (!now) return;
-      for (const store::EventRow& row : news(*now, filter, seen)) {
+      // Whoever asks again later is told of nothing that happened meanwhile and has an earlier
+      // time.
+      if (!now && !may_work_later(now.error())) return;
+      for (const store::EventRow& row :
+           now ? news(*now, filter, seen) : std::vector<store::EventRow>()) {
         const net::ServerSentEvent event{std::to_string(row.number), row.kind,
                                          json::serialize(api::stored_event_document(row))};
         if (!stream.send(net::write_event(event))) return;
       }
-      const auto waited = stream.caller().wait_for(watcher.fd(), kHeartbeat);
-      if (waited == net::Caller::Wait::kGone) return;
-      if (waited == net::Caller::Wait::kTimeout && !stream.send(net::write_heartbeat())) return;
+      // A look is a list of everything, and something changes all the time in a large cluster.
+      const auto took = std::chrono::steady_clock::now() - began;
+      const auto rest = std::chrono::ceil<std::chrono::milliseconds>(kRest * took);
+      if (stream.caller().wait_for(kNothing, now ? rest : options_.look_again) ==
+          net::Caller::Wait::kGone) {
+        return;
+      }
+      if (!now) continue;
+      for (;;) {
+        const auto waited = stream.caller().wait_for(watcher.fd(), kHeartbeat);
+        if (waited == net::Caller::Wait::kGone) return;
+        if (waited == net::Caller::Wait::kReady) break;
+        if (!stream.send(net::write_heartbeat())) return;
+      }
     }
   };
   return response;

@@ -4,9 +4,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <utility>
 
+#include "kube/time_stamp.h"
 #include "kube_api/stable_order.h"
 
 namespace divvy::kube_api {
@@ -18,14 +18,40 @@ std::string to_text(const LogLine& line, const LogStyle& style) {
   return text + line.text + "\n";
 }
 
-void LineSplitter::add(std::string_view line, std::vector<LogLine>& lines) const {
+bool LineSplitter::came(WallTime at) {
+  if (!again_) return false;
+  if (at < *last_) return true;
+  if (at == *last_) return ++again_with_last_ <= with_last_;
+  again_ = false;
+  return false;
+}
+
+void LineSplitter::add(std::string_view line, std::vector<LogLine>& lines) {
   const std::size_t space = line.find(' ');
-  const bool stamped = space != std::string_view::npos && space > 19 && line[4] == '-' &&
-                       line[10] == 'T' && line[space - 1] == 'Z';
+  const auto at =
+      space == std::string_view::npos ? std::nullopt : kube::read_time_stamp(line.substr(0, space));
+  if (at) {
+    left_out_ = came(*at);
+    if (!left_out_) {
+      with_last_ = last_ == at ? with_last_ + 1 : 1;
+      last_ = at;
+      again_ = false;
+    }
+  }
+  // The rest of a line that was too long goes where its beginning went.
+  if (left_out_) return;
   LogLine& made = lines.emplace_back();
   made.rank = rank_;
-  if (stamped) made.time = line.substr(0, space);
-  made.text = stamped ? line.substr(space + 1) : line;
+  made.at = last_.value_or(WallTime());
+  if (at) made.time = line.substr(0, space);
+  made.text = at ? line.substr(space + 1) : line;
+}
+
+void LineSplitter::again() {
+  begun_.clear();
+  again_ = last_.has_value();
+  again_with_last_ = 0;
+  left_out_ = false;
 }
 
 void LineSplitter::take(std::string_view piece, std::vector<LogLine>& lines) {
@@ -74,13 +100,17 @@ bool FollowedLines::add(LineSplitter& splitter, std::string_view piece,
   return true;
 }
 
-void FollowedLines::end(LineSplitter& splitter, const Status& read) {
+void FollowedLines::end(LineSplitter& splitter, bool whole) {
   const std::lock_guard lock(mutex_);
-  splitter.finish(lines_);
-  if (!read && read.error().code != ErrorCode::kCancelled) {
-    splitter.take("divvy: its output cannot be read: " + read.error().message + "\n", lines_);
-  }
+  if (whole) splitter.finish(lines_);
   --readers_;
+  ring();
+}
+
+void FollowedLines::say(const LineSplitter& splitter, std::uint32_t rank, const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  lines_.push_back(
+      {.rank = rank, .at = splitter.last().value_or(WallTime()), .text = "divvy: " + text});
   ring();
 }
 
@@ -91,7 +121,7 @@ std::vector<LogLine> FollowedLines::take() {
     lines = std::exchange(lines_, {});
   }
   taken_.notify_all();
-  sort_stably(lines, &LogLine::time);
+  sort_stably(lines, &LogLine::at);
   return lines;
 }
 

@@ -90,6 +90,36 @@ describe('signing in', () => {
     expect(eve.page.url()).toBe(`${daemon.address}/`);
   });
 
+  it('asks whoever is signed in before a link makes them somebody else', async () => {
+    const { page } = user;
+    // Any page can have such a link, with a token of whoever made it.
+    const lead = async () => {
+      await page.goto('about:blank');
+      await page.goto(`${daemon.address}/queues#${boss}`);
+      await page.getByText('You are signed in as ada').waitFor();
+      expect(page.url()).toBe(`${daemon.address}/queues`);
+    };
+    const who = () => page.locator('.who span').textContent();
+    await lead();
+    await accessible(user);
+    await page.getByRole('button', { name: 'Stay signed in' }).click();
+    await page.getByRole('heading', { name: 'Queues' }).waitFor();
+    await until(async () => (await who()) === 'ada', () => 'ada is not signed in any more');
+    const other = await user.context.newPage();
+    await other.goto(`${daemon.address}/usage`);
+    await other.getByRole('heading', { name: 'Usage' }).waitFor();
+    await lead();
+    await page.getByRole('button', { name: 'Sign in with the link' }).click();
+    await until(async () => (await who()) === 'eve', () => 'the link signs nobody in');
+    // What another tab shows is not ada's any more either.
+    await until(async () => (await other.locator('.who span').textContent()) === 'eve', () => 'the other tab is still hers');
+    await other.close();
+    await page.goto('about:blank');
+    await page.goto(`${daemon.address}/#${ada}`);
+    await page.getByRole('button', { name: 'Sign in with the link' }).click();
+    await until(async () => (await who()) === 'ada', () => 'the link signs nobody in');
+  });
+
   it('answers nothing to other origins', async () => {
     const response = await fetch(`${daemon.address}/v1/jobs`, { method: 'OPTIONS', headers: { origin: 'http://evil.example', 'access-control-request-headers': 'x-divvy-session' } });
     expect(response.headers.get('access-control-allow-origin')).toBeNull();
@@ -416,7 +446,7 @@ describe('anywhere', () => {
   it('is found by its name on Ctrl-K', async () => {
     const { page } = eve;
     await page.keyboard.press('Control+k');
-    await page.getByRole('combobox').fill('train');
+    await page.getByRole('dialog').getByRole('combobox').fill('train');
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { name: /train/ }).waitFor();
   });
@@ -468,6 +498,13 @@ describe('anywhere', () => {
       await accessible(phone);
       await shoot(phone.page, `${name}-phone-dark`);
     }
+    const patient = await submitAs(boss, { name: 'patient', gpu: 5, hold_for_capacity: true, command: ['true'] });
+    await phone.page.goto(`${daemon.address}/queues`);
+    const row = phone.page.getByRole('row', { name: /patient/ });
+    await row.getByText(/GPU/).first().waitFor();
+    // Why it waits is a sentence, and not a letter in each line.
+    expect((await row.boundingBox())?.height).toBeLessThan(380);
+    daemon.divvy('delete', String(patient));
     expect(phone.wrong).toEqual([]);
     await phone.context.close();
   });

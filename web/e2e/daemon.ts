@@ -107,8 +107,8 @@ export class Daemon {
   }
 }
 
-export async function until(condition: () => boolean | Promise<boolean>, what: () => string): Promise<void> {
-  const deadline = Date.now() + 30_000;
+export async function until(condition: () => boolean | Promise<boolean>, what: () => string, patience = 30_000): Promise<void> {
+  const deadline = Date.now() + patience;
   while (!(await condition())) {
     if (Date.now() > deadline) throw new Error(what());
     await new Promise((resolve) => setTimeout(resolve, 50));

@@ -128,6 +128,9 @@ it('is still there after a look at another page', async () => {
   await shows(/^yes: 42$/);
   await page.keyboard.type('echo here\n');
   await shows(/^here$/);
+  await page.keyboard.press('Control+Shift+Enter');
+  expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('connected');
+  await page.locator('.xterm-screen').click();
 });
 
 it('gives what is written in it no power over the page', async () => {

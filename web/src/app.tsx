@@ -2,7 +2,7 @@
 import { lazy } from './components/lazy';
 import { useEffect, useState } from 'preact/hooks';
 import { signOut } from './api/client';
-import { signedOut } from './api/session';
+import { brought, signedOut } from './api/session';
 import { Empty } from './components/parts';
 import { Palette } from './components/palette';
 import { Toasts } from './components/toast';
@@ -10,7 +10,7 @@ import { useLive } from './live/live';
 import { isAdmin, me, now } from './live/store';
 import { connection, lastHeard, trouble } from './live/watch';
 import { FleetPage } from './pages/fleet';
-import { SignInPage } from './pages/sign_in';
+import { ChangeOverPage, SignInPage } from './pages/sign_in';
 import { path } from './router';
 import { relative } from './text/format';
 import { nextTheme, theme } from './theme';
@@ -19,6 +19,7 @@ const JobsPage = lazy(async () => (await import('./pages/jobs')).JobsPage);
 const JobPage = lazy(async () => (await import('./pages/job')).JobPage);
 const TerminalPage = lazy(async () => (await import('./pages/terminal')).TerminalPage);
 const SubmitPage = lazy(async () => (await import('./pages/submit')).SubmitPage);
+const ServicesPage = lazy(async () => (await import('./pages/services')).ServicesPage);
 const QueuesPage = lazy(async () => (await import('./pages/queues')).QueuesPage);
 const WhatIfPage = lazy(async () => (await import('./pages/what_if')).WhatIfPage);
 const UsagePage = lazy(async () => (await import('./pages/usage')).UsagePage);
@@ -28,6 +29,7 @@ export const places: { to: string; name: string; admin?: boolean }[] = [
   { to: '/', name: 'Fleet' },
   { to: '/jobs', name: 'Jobs' },
   { to: '/submit', name: 'Submit' },
+  { to: '/services', name: 'Services' },
   { to: '/queues', name: 'Queues' },
   { to: '/what-if', name: 'What if' },
   { to: '/usage', name: 'Usage' },
@@ -43,6 +45,7 @@ function Page() {
   const terminal = /^\/jobs\/(\d+)\/terminal$/.exec(here);
   if (terminal?.[1] !== undefined) return <TerminalPage key={here} id={Number(terminal[1])} />;
   if (here === '/submit') return <SubmitPage />;
+  if (here === '/services') return <ServicesPage />;
   if (here === '/queues') return <QueuesPage />;
   if (here === '/what-if') return <WhatIfPage />;
   if (here === '/usage') return <UsagePage />;
@@ -88,8 +91,8 @@ function isHere(to: string): boolean {
 }
 
 export function App() {
-  const out = signedOut.value;
-  return out ? <SignInPage /> : <Inside />;
+  if (signedOut.value) return <SignInPage />;
+  return brought.value === '' ? <Inside /> : <ChangeOverPage />;
 }
 
 function Inside() {
@@ -141,9 +144,7 @@ function Inside() {
       </nav>
       <main id="content" tabIndex={-1}>
         <StaleNotice />
-        
-          <Page />
-        
+        <Page />
       </main>
       {searching && <Palette onClose={() => setSearching(false)} />}
       <Toasts />

@@ -15,6 +15,7 @@ export type UserQuota = Schemas['UserQuota'];
 export type WhatIf = Schemas['WhatIf'];
 export type WhatIfRequest = Schemas['WhatIfRequest'];
 export type Use = Schemas['Use'];
+export type Service = Schemas['Service'];
 export type JobState = Job['state'];
 
 export interface GpuName {

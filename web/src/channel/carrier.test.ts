@@ -171,4 +171,44 @@ describe('a carrier', () => {
     expect(place.attempts).toBe(2);
     expect(one.carrier.state.value).toBe('carried');
   });
+
+  it('takes its time where connections end before anything came over them', async () => {
+    class Door extends Place {
+      override connect(events: WireEvents): Wire {
+        this.attempts += 1;
+        if (this.attempts > 500) throw new Error('connections are opened without a pause');
+        queueMicrotask(() => {
+          events.opened();
+          events.closed();
+        });
+        return { send: () => undefined, close: () => undefined };
+      }
+    }
+    const place = new Door();
+    const one = carry(place, 10_000);
+    await one.over;
+    expect(one.carrier.why).toContain('for so long');
+    expect(place.looks).toBe(place.attempts);
+  });
+
+  it('takes its time where connections end as soon as they have begun', async () => {
+    class Flapping extends Place {
+      override connect(events: WireEvents): Wire {
+        const wire = super.connect({
+          ...events,
+          received: (bytes) => {
+            events.received(bytes);
+            this.cut();
+          },
+        });
+        if (this.attempts === 20) this.outlook = { later: false, why: 'enough' };
+        if (this.attempts >= 20) this.isUp = false;
+        return wire;
+      }
+    }
+    const place = new Flapping();
+    const one = carry(place);
+    await one.over;
+    expect(place.time).toBeGreaterThan(1000);
+  });
 });

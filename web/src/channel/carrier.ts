@@ -32,6 +32,9 @@ export type Carried = 'connecting' | 'carried' | 'lost' | 'over';
 
 // After goodbye, for the other end to hear it.
 const farewell = 1000;
+// A connection that was cut sooner is no reason to try the next one at once: who opens connections
+// only to end them would be asked without a pause.
+const steady = 1000;
 
 export class Carrier {
   readonly state: Signal<Carried> = signal<Carried>('connecting');
@@ -53,10 +56,11 @@ export class Carrier {
     let failures = 0;
     let lost = this.means.now();
     while (!this.isOver()) {
+      const began = this.means.now();
       const was = await this.once();
       if (was === 'carried') {
-        failures = 0;
         lost = this.means.now();
+        if (lost - began >= steady) failures = 0;
       }
       if (this.isOver()) return;
       const ending = this.channel.failure ?? (this.leaving ? '' : undefined);
@@ -112,19 +116,19 @@ export class Carrier {
     this.wire?.close();
   }
 
-  /** One connection, from its beginning to its end; whether it ever was one. */
+  /** One connection, from its beginning to its end; whether anything ever came over it. */
   private once(): Promise<'carried' | 'refused'> {
     if (this.state.value !== 'lost') this.state.value = 'connecting';
     return new Promise((resolve) => {
       let was: 'carried' | 'refused' = 'refused';
       this.wire = this.means.connect({
         opened: () => {
-          was = 'carried';
           this.channel.connect();
           this.state.value = 'carried';
           this.flush();
         },
         received: (bytes) => {
+          was = 'carried';
           for (const piece of this.channel.receive(bytes)) this.received(piece);
           this.flush();
           // The other end has heard why before the connection ends.

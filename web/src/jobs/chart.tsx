@@ -44,12 +44,13 @@ export function Chart(props: ChartProps) {
       plot.current = new uPlot({
         width: element.clientWidth,
         height: 190,
-        padding: [10, 8, 0, 0],
+        padding: [10, 28, 0, 0],
         legend: { live: true },
         cursor: { y: false },
         scales: { y: { range: (_, __, most) => [0, Math.max(props.top, most * 1.05)] } },
         axes: [
-          { stroke: quiet, grid, ticks: grid, font, values: (_, marks) => clock(marks) },
+          // So far apart that hours with seconds do not run into each other.
+          { stroke: quiet, grid, ticks: grid, font, space: 72, values: (_, marks) => clock(marks) },
           { stroke: quiet, grid, ticks: grid, font, size: 74, values: (_, marks) => marks.map(props.unit) },
         ],
         series: [

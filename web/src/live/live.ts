@@ -12,8 +12,10 @@ export interface Options {
   on?: (event: Happening) => boolean;
 }
 
-// Many events at once are one reason to look again.
+// Many events at once are one reason to look again. Where they never cease, what takes long to answer
+// is asked for so much less often that the daemon has something else to do as well.
 const gather = 150;
+const breather = 3;
 
 export class Live<T> {
   readonly data: Signal<T | undefined> = signal(undefined);
@@ -24,6 +26,9 @@ export class Live<T> {
   private asking = false;
   private again = false;
   private timer: ReturnType<typeof setTimeout> | undefined;
+  private due = 0;
+  /** The last answer, in milliseconds. */
+  private took = 0;
   private stop: (() => void) | undefined;
 
   constructor(
@@ -36,7 +41,7 @@ export class Live<T> {
     if (this.users === 1) {
       const onEvent = this.options.on;
       this.stop = listen((event) => {
-        if (event === 'everything' || onEvent?.(event)) this.soon(gather);
+        if (event === 'everything' || onEvent?.(event)) this.gather();
       });
       document.addEventListener('visibilitychange', this.seen);
       if (!this.asking) void this.refresh();
@@ -55,9 +60,21 @@ export class Live<T> {
     if (document.visibilityState === 'visible') void this.refresh();
   };
 
+  private gather(): void {
+    if (this.asking) this.again = true;
+    else this.soon(Math.max(gather, breather * this.took));
+  }
+
+  // Never later than was said before: events that keep coming would put it off for ever.
   private soon(milliseconds: number): void {
+    const due = performance.now() + milliseconds;
+    if (this.timer !== undefined && this.due <= due) return;
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => void this.refresh(), milliseconds);
+    this.due = due;
+    this.timer = setTimeout(() => {
+      this.timer = undefined;
+      void this.refresh();
+    }, milliseconds);
   }
 
   async refresh(): Promise<void> {
@@ -73,7 +90,8 @@ export class Live<T> {
       this.data.value = data;
       this.error.value = '';
       this.at.value = Date.now();
-      if (wait !== undefined) wait = Math.max(wait, 10 * (performance.now() - began));
+      this.took = performance.now() - began;
+      if (wait !== undefined) wait = Math.max(wait, 10 * this.took);
     } catch (error) {
       this.error.value = error instanceof Error ? error.message : String(error);
       if (error instanceof Refusal && error.status !== 429) wait = undefined;
@@ -84,7 +102,7 @@ export class Live<T> {
     if (this.users === 0) return;
     if (this.again) {
       this.again = false;
-      this.soon(gather);
+      this.gather();
     } else if (wait !== undefined && document.visibilityState === 'visible') {
       this.soon(wait);
     }

@@ -6,6 +6,7 @@ import { effect, signal } from '@preact/signals';
 import { open, Refusal } from '../api/client';
 import { signedOut } from '../api/session';
 import { backOff, EventParser } from './event_stream';
+import { pause } from './pause';
 
 export interface Happening {
   kind: string;
@@ -39,7 +40,7 @@ function tell(event: Happening | 'everything'): void {
 
 let running: AbortController | undefined;
 
-async function follow(last: string, stop: AbortSignal, onEvent: (id: string) => void) {
+async function follow(last: string, stop: AbortSignal, onHeard: () => void, onEvent: (id: string) => void) {
   const cut = new AbortController();
   const abort = () => cut.abort();
   stop.addEventListener('abort', abort);
@@ -58,6 +59,7 @@ async function follow(last: string, stop: AbortSignal, onEvent: (id: string) => 
       clearTimeout(timer);
       timer = setTimeout(abort, silence);
       lastHeard.value = Date.now();
+      onHeard();
       if (connection.value !== 'live') {
         connection.value = 'live';
         trouble.value = '';
@@ -91,9 +93,10 @@ async function run(stop: AbortSignal): Promise<void> {
   while (!isOver(stop)) {
     if (connection.value !== 'stale') connection.value = 'connecting';
     try {
-      await follow(last, stop, (id) => {
-        last = id;
+      await follow(last, stop, () => {
         failures = 0;
+      }, (id) => {
+        last = id;
       });
       trouble.value = 'the daemon ended the stream of events';
     } catch (error) {
@@ -106,18 +109,6 @@ async function run(stop: AbortSignal): Promise<void> {
     failures += 1;
     await pause(backOff(failures, Math.random()), stop);
   }
-}
-
-function pause(milliseconds: number, stop: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, milliseconds);
-    const now = () => {
-      clearTimeout(timer);
-      resolve();
-    };
-    stop.addEventListener('abort', now, { once: true });
-    addEventListener('online', now, { once: true });
-  });
 }
 
 function update(): void {

@@ -3,7 +3,10 @@
 import { useLayoutEffect, useState } from 'preact/hooks';
 import type { TargetedSubmitEvent } from 'preact';
 import { signIn } from '../api/client';
+import { brought, dropKey } from '../api/session';
 import { Problem } from '../components/parts';
+import { useLive } from '../live/live';
+import { me } from '../live/store';
 
 export function SignInPage() {
   const [token, setToken] = useState('');
@@ -21,10 +24,9 @@ export function SignInPage() {
   };
   // Before the page is drawn: nobody has to see it.
   useLayoutEffect(() => {
-    const brought = /^#(divvy_[0-9a-f_]+)$/.exec(location.hash)?.[1];
-    if (brought === undefined) return;
-    history.replaceState(null, '', location.pathname + location.search);
-    void enter(brought);
+    const token = brought.value;
+    brought.value = '';
+    if (token !== '') void enter(token);
   }, []);
   const onSubmit = (event: TargetedSubmitEvent<HTMLFormElement>) => {
     event.preventDefault();
@@ -48,6 +50,31 @@ export function SignInPage() {
           On the machine, <code>divvy token create</code> makes a token. It is not kept in the
           browser: signing in gives a session that ends after twelve hours, or with the token.
         </p>
+      </form>
+    </main>
+  );
+}
+
+/** A link brought a token, and somebody is signed in here. */
+export function ChangeOverPage() {
+  const who = useLive(me);
+  return (
+    <main class="sign-in" id="content">
+      <form onSubmit={(event) => {
+        event.preventDefault();
+        // With this nothing is left of whoever was here before; the token is still there.
+        dropKey();
+      }}>
+        <img src="/icon.svg" alt="" width="48" height="48" />
+        <h1>Divvy</h1>
+        <p>
+          {who ? <>You are signed in as <strong>{who.name}</strong>.</> : 'You are signed in.'} The link that led here brings a token
+          of its own. Sign in with it only if you know whose it is: what you do from then on is done in their name.
+        </p>
+        <button type="submit" class="wide">Sign in with the link</button>
+        <button type="button" class="primary wide" onClick={() => {
+          brought.value = '';
+        }}>Stay signed in</button>
       </form>
     </main>
   );

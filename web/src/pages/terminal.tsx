@@ -29,9 +29,13 @@ export function TerminalPage(props: { id: number }) {
   const session = findTerminal(id, rank);
   const may = job !== undefined && mayChange(job) && hasMembers(job);
   const begin = () => {
-    openTerminal(id, rank, () => state.current?.focus());
+    openTerminal(id, rank);
     setRound((round) => round + 1);
   };
+  // Also of a terminal that was opened on an earlier visit.
+  useEffect(() => {
+    if (session) session.onLeft = () => state.current?.focus();
+  }, [session]);
   // Whoever comes here wants one.
   useEffect(() => {
     if (may && !session) begin();

@@ -15,3 +15,10 @@ export const terminalAt = (job: number, rank: number): string =>
 export function hasMembers(job: Job): boolean {
   return job.state === 'running' && (job.spec?.holder ?? 'members') === 'members';
 }
+
+/** Each has thousands of lines, so only some are kept to be read. */
+const keptEnded = 4;
+
+/** Which of those that have ended, the oldest first, are forgotten. */
+export const tooManyEnded = (ended: readonly string[]): readonly string[] =>
+  ended.slice(0, Math.max(0, ended.length - keptEnded));

@@ -6,7 +6,8 @@ import { sessionKey, signedOut } from '../api/session';
 import { Carrier, type Means, type Outlook, type Wire, type WireEvents } from '../channel/carrier';
 import { Channel, newChannelName } from '../channel/channel';
 import { FrameReader, inputFrames, windowFrame, type Frame } from '../channel/frames';
-import { openTerminals, terminalName } from './open_terminals';
+import { pause } from '../live/pause';
+import { openTerminals, terminalName, tooManyEnded } from './open_terminals';
 import { Screen } from './screen';
 
 /** Of those that a WebSocket offers: what it carries, and the key of the session, because it has no
@@ -30,6 +31,8 @@ export class TerminalSession {
   /** Once it has ended: how. */
   readonly end = signal('');
   readonly screen: Screen;
+  /** Where whoever leaves it by the keyboard goes: the page that shows it just now says so. */
+  onLeft: () => void = () => undefined;
   private readonly channel = new Channel();
   private readonly frames = new FrameReader();
   private readonly name = newChannelName();
@@ -42,12 +45,11 @@ export class TerminalSession {
   constructor(
     readonly job: number,
     readonly rank: number,
-    onLeft: () => void,
   ) {
     this.screen = new Screen(`Terminal in member ${rank} of job ${job}`, {
       typed: (bytes) => this.send(inputFrames(bytes)),
       resized: (rows, columns) => this.send([windowFrame(rows, columns)]),
-      left: onLeft,
+      left: () => this.onLeft(),
     });
     this.carrier = new Carrier(this.channel, this.means(), (bytes) => this.receive(bytes), () => this.keep);
     this.stop.push(this.carrier.state.subscribe((carried) => {
@@ -217,18 +219,6 @@ async function look(path: string): Promise<Outlook> {
   }
 }
 
-function pause(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => {
-    const over = () => {
-      clearTimeout(timer);
-      removeEventListener('online', over);
-      resolve();
-    };
-    const timer = setTimeout(over, milliseconds);
-    addEventListener('online', over);
-  });
-}
-
 const sessions = new Map<string, TerminalSession>();
 
 /** The terminal of a member, if there is one: open, or ended and still to be read. */
@@ -237,10 +227,16 @@ export function findTerminal(job: number, rank: number): TerminalSession | undef
 }
 
 /** A new one, in the place of one that has ended. */
-export function openTerminal(job: number, rank: number, onLeft: () => void): TerminalSession {
+export function openTerminal(job: number, rank: number): TerminalSession {
   const name = terminalName(job, rank);
   sessions.get(name)?.dispose();
-  const session = new TerminalSession(job, rank, onLeft);
+  sessions.delete(name);
+  const ended = [...sessions].filter(([, one]) => one.state.value === 'ended').map(([key]) => key);
+  for (const old of tooManyEnded(ended)) {
+    sessions.get(old)?.dispose();
+    sessions.delete(old);
+  }
+  const session = new TerminalSession(job, rank);
   sessions.set(name, session);
   openTerminals.value = new Set([...openTerminals.value, name]);
   return session;
