@@ -49,8 +49,8 @@ json::object schedule_document(const Schedule& schedule) {
           {"spec", json::parse(model::write_job_spec(schedule.job))}};
 }
 
-net::HttpResponse answer_with(const Schedule& schedule, int status = 200) {
-  return answer(status, headed("Schedule", schedule_document(schedule)));
+net::HttpResponse answer_with(const Schedule& schedule) {
+  return answer(200, headed("Schedule", schedule_document(schedule)));
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ Answer make_schedule(const Call& call) {
   DIVVY_TRY(schedules, schedules_of(call));
   DIVVY_TRY(wanted, control::read_new_schedule(call.request.body));
   DIVVY_TRY(made, schedules->make(std::move(wanted), call.who.name));
-  return answer_with(made, 201);
+  return created("/v1/schedules/" + made.name, headed("Schedule", schedule_document(made)));
 }
 
 Answer get_schedule(const Call& call, const std::string& name) {

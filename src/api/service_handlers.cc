@@ -175,7 +175,7 @@ Answer make_service(const Call& call) {
   DIVVY_TRY(wanted, serve::read_new_service(call.request.body));
   DIVVY_TRY(made, services->make(std::move(wanted.name), call.who.name, std::move(wanted.settings),
                                  std::move(wanted.job)));
-  return answer_with(call, made, 201);
+  return created("/v1/services/" + made.name, headed("Service", service_document(call, made)));
 }
 
 Answer get_service(const Call& call, const std::string& name) {

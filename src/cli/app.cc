@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <optional>
 #include <ostream>
 #include <span>
+#include <vector>
 
 #include "base/text.h"
 #include "cli/command_groups.h"
@@ -17,6 +19,47 @@
 namespace divvy::cli {
 namespace {
 
+struct Group {
+  void (*add)(CommandTree& tree);
+  std::vector<std::string_view> commands;
+};
+
+// In the order in which help shows them.
+const std::vector<Group>& groups() {
+  static const std::vector<Group> kGroups = {
+      {add_submit_command, {"submit"}},
+      {add_serve_commands, {"serve"}},
+      {add_job_views, {"list", "get", "describe", "explain"}},
+      {add_logs_command, {"logs"}},
+      {add_wait_command, {"wait"}},
+      {add_sweep_command, {"sweep"}},
+      {add_schedule_commands, {"schedule"}},
+      {add_job_actions, {"suspend", "resume", "requeue", "update", "delete", "prune"}},
+      {add_member_commands, {"exec", "attach", "port-forward", "cp"}},
+      {add_session_commands, {"session"}},
+      {add_ssh_commands, {"ssh", "ssh-config", "ssh-proxy"}},
+      {add_tenant_commands, {"run", "set", "ps", "top", "slice"}},
+      {add_machine_commands, {"gpus", "gpu", "nodes", "events", "doctor", "ledger", "cdi"}},
+      {add_queue_commands, {"queue", "quota", "usage"}},
+      {add_people_commands, {"user", "token", "whoami"}},
+      {add_audit_command, {"audit"}},
+      {add_backup_commands, {"backup", "restore"}},
+      {add_context_commands, {"context", "config"}},
+      {add_replay_commands, {"sim", "bench"}},
+      // They tell of all commands.
+      {add_page_commands, {}}};
+  return kGroups;
+}
+
+// The group of `word` alone, where it begins with a command: to make all commands takes longer than
+// most of them take. All of them for help, completion and whatever is no command.
+void add_commands(CommandTree& tree, std::string_view word) {
+  for (const Group& group : groups()) {
+    if (std::ranges::find(group.commands, word) != group.commands.end()) return group.add(tree);
+  }
+  for (const Group& group : groups()) group.add(tree);
+}
+
 struct CommandLine {
   CLI::App app{"Divvy shares GPUs: it cuts them into slices and keeps everybody inside theirs."};
   CommandTree tree{app};
@@ -24,7 +67,8 @@ struct CommandLine {
   bool wants_version = false;
   ServerChoice choice;
 
-  CommandLine() {
+  // `word` is what was typed first.
+  explicit CommandLine(std::string_view word) {
     app.name("divvy");
     app.footer(kMainFooter);
     app.set_help_flag("-h,--help", "Print this text");
@@ -40,26 +84,7 @@ struct CommandLine {
     app.fallthrough();
     set_help_format(app, tree);
 
-    add_submit_command(tree);
-    add_serve_commands(tree);
-    add_job_views(tree);
-    add_logs_command(tree);
-    add_wait_command(tree);
-    add_sweep_command(tree);
-    add_schedule_commands(tree);
-    add_job_actions(tree);
-    add_member_commands(tree);
-    add_session_commands(tree);
-    add_ssh_commands(tree);
-    add_tenant_commands(tree);
-    add_machine_commands(tree);
-    add_queue_commands(tree);
-    add_people_commands(tree);
-    add_audit_command(tree);
-    add_backup_commands(tree);
-    add_context_commands(tree);
-    add_replay_commands(tree);
-    add_page_commands(tree);
+    add_commands(tree, word);
     one_command_only(app);
   }
 
@@ -142,8 +167,9 @@ std::string unknown_word(const CommandLine& line, const std::string& word) {
 
 class Run {
  public:
-  Run(const Services& services, const Terminal& terminal, std::ostream& out, std::ostream& err)
-      : services_(services), terminal_(terminal), out_(out), err_(err) {}
+  Run(const Services& services, const Terminal& terminal, std::ostream& out, std::ostream& err,
+      std::string_view word)
+      : services_(services), terminal_(terminal), out_(out), err_(err), line_(word) {}
 
   int operator()(std::vector<std::string> arguments) {
     // `divvy help submit` is `divvy submit --help`.
@@ -206,7 +232,10 @@ class Run {
 
 int run(const std::vector<std::string>& arguments, const Services& services,
         const Terminal& terminal, std::ostream& out, std::ostream& err) {
-  return Run(services, terminal, out, err)(arguments);
+  const bool asks_for_help = arguments.size() > 1 && arguments.front() == "help";
+  const std::string_view word =
+      arguments.empty() ? std::string_view() : arguments[asks_for_help ? 1 : 0];
+  return Run(services, terminal, out, err, word)(arguments);
 }
 
 }  // namespace divvy::cli

@@ -38,6 +38,24 @@ TEST(Completion, OffersCommandsOptionsAndTheirValues) {
   EXPECT_EQ(completed({"completion", "z"}), "zsh\n");
 }
 
+// Only the group of what was typed is made, so every command has to be in the right one.
+TEST(CommandsPage, EveryCommandIsFoundByItsName) {
+  const std::string page = divvy({"man", "--markdown"}).out;
+  int commands = 0;
+  for (std::size_t at = page.find("\n### divvy "); at != std::string::npos;
+       at = page.find("\n### divvy ", at + 1)) {
+    const std::size_t begin = at + std::string_view("\n### divvy ").size();
+    const std::string name = page.substr(begin, page.find('\n', begin) - begin);
+    for (const auto& words : {std::vector<std::string>{name, "--help"}, {"help", name}}) {
+      const CliOutcome help = divvy(words);
+      EXPECT_EQ(help.status, kExitOk) << name << help.err;
+      EXPECT_TRUE(contains(page, help.out)) << name;
+    }
+    ++commands;
+  }
+  EXPECT_GT(commands, 30);
+}
+
 TEST(Completion, KnowsWhatDivvydCanName) {
   FakeDaemon daemon;
   daemon.on("GET /v1/jobs", R"({"items":[{"id":18,"name":"train","state":"running"},
