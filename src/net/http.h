@@ -118,6 +118,9 @@ struct HttpServerOptions {
   std::uint32_t max_rate = 0;         // Requests a second of one account; 0: any number
   // Who has shown who they are is not kept waiting by a stranger at the same address.
   HttpAccount account{};
+  // How often it is looked whether an answer that grows, or an upgrade, is still for the account
+  // that asked for it: its token may have been revoked.
+  std::chrono::milliseconds look_again = std::chrono::seconds(30);
   std::size_t max_body = 1U << 20U;
   std::chrono::milliseconds patience = std::chrono::seconds(10);  // For one message to arrive
 };

@@ -104,6 +104,10 @@ class Connection final : public HttpStream {
   bool send(std::string_view piece) override {
     if (piece.empty()) return !gone_;  // An empty chunk would be the end
     const asio::const_buffer bytes(piece.data(), piece.size());
+    if (std::chrono::steady_clock::now() >= next_look_) {
+      next_look_ = std::chrono::steady_clock::now() + rules_.options.look_again;
+      if (!is_still_for(*streamed_)) gone_ = true;
+    }
     const auto write = [&](auto done) {
       if (chunked_) {
         asio::async_write(stream_, http::make_chunk(bytes), done);
@@ -137,23 +141,35 @@ class Connection final : public HttpStream {
       return false;
     }
     const bool keep = parser.get().keep_alive();
-    HttpResponse answer = ask(to_request(parser.get()));
-    if (answer.upgrade) return upgrade(parser.get(), answer, keep) && keep;
-    if (answer.stream) return stream(answer, parser.get().version() >= 11, keep) && keep;
-    return write(std::move(answer), keep) && keep;
+    HttpRequest request = to_request(parser.get());
+    Asker asker{account_of(request), {}};
+    HttpResponse answer = ask(request, asker.account);
+    if (!answer.upgrade && !answer.stream) return write(std::move(answer), keep) && keep;
+    // It is kept for as long as the answer goes on.
+    request.body = {};
+    asker.request = std::move(request);
+    if (answer.upgrade) return upgrade(parser.get(), answer, asker, keep) && keep;
+    return stream(answer, asker, parser.get().version() >= 11, keep) && keep;
   }
+
+  // Whom an answer that goes on for long is for, and how they showed it.
+  struct Asker {
+    std::string account;
+    HttpRequest request;
+  };
 
   std::string account_of(const HttpRequest& request) const {
     const HttpAccount& account = rules_.options.account;
     const auto known = account ? account(request, caller_) : std::nullopt;
     return known ? "account " + *known : caller_.who();
   }
+  bool is_still_for(const Asker& asker) const { return account_of(asker.request) == asker.account; }
 
-  HttpResponse ask(const HttpRequest& request) {
+  HttpResponse ask(const HttpRequest& request, const std::string& account) {
     if (request.method == "CONNECT") {
       return refusal(405, "method not allowed", request.method + " can be done to nothing here");
     }
-    if (!rules_.rate.allow(account_of(request), SystemClock().now())) {
+    if (!rules_.rate.allow(account, SystemClock().now())) {
       HttpResponse busy = refusal(429, "too many requests",
                                   "you ask more often than this server allows; wait a second");
       busy.headers["retry-after"] = "1";
@@ -198,7 +214,7 @@ class Connection final : public HttpStream {
 
   // Like exchange(): false when the connection is to end, as it does after an upgrade.
   bool upgrade(const http::request<http::string_body>& request, const HttpResponse& offer,
-               bool keep) {
+               const Asker& asker, bool keep) {
     const bool web = beast::iequals(request[http::field::upgrade], kWebSocket);
     // Nothing may come before the answer (RFC 6455, 4.1).
     if (web && (!is_websocket_handshake(request) || buffer_.size() > 0)) {
@@ -216,7 +232,7 @@ class Connection final : public HttpStream {
     }
     const bool refused = answer.status != 101 || !socket;
     if (!refused && web && answer.headers["upgrade"] == kWebSocket) {
-      websocket(request, answer, std::move(socket));
+      websocket(request, answer, asker, std::move(socket));
     } else if (!refused) {
       tunnel(answer, std::move(socket));
     }
@@ -242,7 +258,7 @@ class Connection final : public HttpStream {
 
   // The answer to the request is the library's to make, but for the protocol that was chosen.
   void websocket(const http::request<http::string_body>& request, const HttpResponse& answer,
-                 UniqueFd socket) {
+                 const Asker& asker, UniqueFd socket) {
     WebSocket<Stream> web(stream_);
     set_up(web);
     web.set_option(beast::websocket::stream_base::decorator(
@@ -256,7 +272,10 @@ class Connection final : public HttpStream {
     typename WebSocketTunnel<Stream>::Local local(context_);
     code = local.assign(Protocol(AF_UNIX, 0), socket.release(), code);
     if (code) return;
-    WebSocketTunnel<Stream>(context_, web, local).run();
+    WebSocketTunnel<Stream>(
+        context_, web, local,
+        {.still = [&] { return is_still_for(asker); }, .every = rules_.options.look_again})
+        .run();
   }
 
   // Nobody may say anything for a long time, so the kernel asks whether they are still there.
@@ -268,8 +287,10 @@ class Connection final : public HttpStream {
     ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_seconds, sizeof idle_seconds);
   }
 
-  bool stream(const HttpResponse& answer, bool chunked, bool keep) {
+  bool stream(const HttpResponse& answer, const Asker& asker, bool chunked, bool keep) {
     if (!take_stream()) return write(too_many_streams(), keep);
+    streamed_ = &asker;
+    next_look_ = std::chrono::steady_clock::now() + rules_.options.look_again;
     http::response<http::empty_body> head(static_cast<http::status>(answer.status), 11);
     // Who has no HTTP/1.1 knows the end by the end of the connection.
     chunked_ = chunked;
@@ -297,6 +318,8 @@ class Connection final : public HttpStream {
   const ConnectionRules& rules_;
   beast::flat_buffer buffer_;
   bool chunked_ = false;  // Of the stream that runs
+  const Asker* streamed_ = nullptr;
+  std::chrono::steady_clock::time_point next_look_;
   bool gone_ = false;
 };
 

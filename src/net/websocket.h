@@ -11,6 +11,7 @@
 #include <boost/beast/websocket.hpp>
 #include <boost/beast/websocket/ssl.hpp>
 #include <chrono>
+#include <functional>
 #include <memory>
 
 namespace divvy::net {
@@ -36,9 +37,21 @@ class WebSocketTunnel {
   using ErrorNumber = boost::system::error_code;
   using Local = boost::asio::generic::stream_protocol::socket;
 
+  // It is cut when `still` says so, which is asked so often. Empty: nobody is asked.
+  struct Permission {
+    std::function<bool()> still = {};
+    std::chrono::milliseconds every = {};
+  };
+
   // All outlive it.
-  WebSocketTunnel(boost::asio::io_context& context, WebSocket<Stream>& socket, Local& local)
-      : context_(context), socket_(socket), local_(local), farewell_(context) {}
+  WebSocketTunnel(boost::asio::io_context& context, WebSocket<Stream>& socket, Local& local,
+                  Permission permission = {})
+      : context_(context),
+        socket_(socket),
+        local_(local),
+        permission_(std::move(permission)),
+        farewell_(context),
+        next_look_(context) {}
 
   // Returns when it is over.
   void run() {
@@ -51,12 +64,14 @@ class WebSocketTunnel {
     socket_.set_option(times);
     read_remote();
     read_local();
+    if (permission_.still) look_later();
     context_.restart();
     context_.run();
     over_ = true;
     ErrorNumber ignored;
     ignored = local_.close(ignored);
     farewell_.cancel();
+    next_look_.cancel();
     boost::beast::get_lowest_layer(socket_).close();
     // What was still waited for is cancelled, and has to be over before this object is.
     context_.restart();
@@ -95,6 +110,14 @@ class WebSocketTunnel {
                                                  });
                            });
   }
+  void look_later() {
+    next_look_.expires_after(permission_.every);
+    next_look_.async_wait([this](ErrorNumber code) {
+      if (code || over_) return;
+      if (!permission_.still()) return stop();
+      look_later();
+    });
+  }
   // Everything has been said; the other side is given a moment to hear it.
   void end() {
     if (over_) return;
@@ -114,7 +137,9 @@ class WebSocketTunnel {
   boost::asio::io_context& context_;
   WebSocket<Stream>& socket_;
   Local& local_;
+  const Permission permission_;
   boost::asio::steady_timer farewell_;
+  boost::asio::steady_timer next_look_;
   bool ending_ = false;
   bool over_ = false;
   std::unique_ptr<char[]> in_ = std::make_unique_for_overwrite<char[]>(kPiece);

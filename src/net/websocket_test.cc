@@ -91,6 +91,28 @@ class WebSocketServerTest : public HttpServerTest {
   std::vector<std::thread> threads_;
 };
 
+TEST_F(WebSocketServerTest, AnAnswerThatGrowsEndsWhenTheTokenThatAskedForItIsRevoked) {
+  std::atomic<bool> revoked{false};
+  options_.look_again = std::chrono::milliseconds(1);
+  options_.account = [&](const HttpRequest&, const Caller&) {
+    return revoked ? std::nullopt : std::optional<std::string>("ada");
+  };
+  serve([](const HttpRequest&, const Caller&) {
+    HttpResponse answer;
+    answer.stream = [](HttpStream& stream) {
+      while (stream.send("event\n")) {
+      }
+    };
+    return answer;
+  });
+  const auto ended = http_follow(target(), {.method = "GET", .path = "/", .query = {}, .body = {}},
+                                 seconds(30), [&](std::string_view) {
+                                   revoked = true;
+                                   return true;
+                                 });
+  EXPECT_FALSE(ended) << "and whoever reads it sees that its end is missing";
+}
+
 // Everything with TLS, and everything without.
 class WebSockets : public WebSocketServerTest, public ::testing::WithParamInterface<bool> {
  protected:
@@ -109,6 +131,21 @@ class WebSockets : public WebSocketServerTest, public ::testing::WithParamInterf
                         seconds(30));
   }
 };
+
+TEST_P(WebSockets, AreCutWhenTheTokenThatOpenedThemIsRevoked) {
+  std::atomic<bool> revoked{false};
+  options_.look_again = std::chrono::milliseconds(1);
+  options_.account = [&](const HttpRequest&, const Caller&) {
+    return revoked ? std::nullopt : std::optional<std::string>("ada");
+  };
+  serve_websocket(echo);
+  const auto made = connect();
+  ASSERT_TRUE(made && made->tunnel) << made.error().message;
+  write_whole(made->tunnel->fd(), "hello");
+  EXPECT_EQ(read_whole(made->tunnel->fd(), 5), "hello");
+  revoked = true;
+  EXPECT_EQ(read_until_closed(made->tunnel->fd()), "");
+}
 
 TEST_P(WebSockets, BytesGoBothWaysAtOnceHoweverMany) {
   const std::string there = many_bytes(3'000'000);
