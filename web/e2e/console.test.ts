@@ -432,6 +432,14 @@ describe('queues, usage, operator', () => {
     const answer = await fetch(`${daemon.address}/v1/whoami`, { headers: { authorization: `Bearer ${made ?? ''}` } });
     expect(((await answer.json()) as { name: string }).name).toBe('eve');
     await accessible(eve);
+    await page.getByRole('button', { name: 'Audit' }).click();
+    await page.getByRole('row', { name: /eve.*addToken.*\/v1\/tokens.*done/ }).first().waitFor();
+    await page.getByLabel('Of whom').fill('ada');
+    await page.keyboard.press('Enter');
+    await page.getByRole('row', { name: /ada.*submitJob/ }).first().waitFor();
+    expect(await page.getByRole('row', { name: /eve/ }).count()).toBe(0);
+    await accessible(eve);
+    await shoot(page, 'audit-light');
   });
 
   it('keeps a user from what is for operators', async () => {

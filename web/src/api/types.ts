@@ -9,6 +9,7 @@ export type Member = Schemas['Member'];
 export type Wait = Schemas['Wait'];
 export type Person = Schemas['Person'];
 export type Token = Schemas['Token'];
+export type AuditEntry = Schemas['AuditEntry'];
 export type Queue = Schemas['Queue'];
 export type Usage = Schemas['Usage'];
 export type UserQuota = Schemas['UserQuota'];

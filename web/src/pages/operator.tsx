@@ -1,15 +1,15 @@
 // For who runs the machines: health and what happened to GPUs, people and their tokens, settings.
-import { useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { ComponentChildren } from 'preact';
 import { get, patch, post, remove } from '../api/client';
-import type { GpuHealth, MachineEvent, Person, Token } from '../api/types';
+import type { AuditEntry, GpuHealth, MachineEvent, Person, Token } from '../api/types';
 import { Code, Confirm, Empty, Loading, Owner, Problem, State, Time } from '../components/parts';
 import { toast } from '../components/toast';
 import { Live, useLive } from '../live/live';
 import { health, isAdmin, me } from '../live/store';
 import { query, setQuery } from '../router';
 
-const tabs = [['gpus', 'GPUs'], ['events', 'Health history'], ['people', 'People'], ['tokens', 'Tokens'], ['settings', 'Settings']] as const;
+const tabs = [['gpus', 'GPUs'], ['events', 'Health history'], ['people', 'People'], ['tokens', 'Tokens'], ['audit', 'Audit'], ['settings', 'Settings']] as const;
 
 export function OperatorPage() {
   useLive(me);
@@ -28,6 +28,7 @@ export function OperatorPage() {
       {tab === 'events' && <Events />}
       {tab === 'people' && <People />}
       {tab === 'tokens' && <Tokens />}
+      {tab === 'audit' && <Audit />}
       {tab === 'settings' && <Settings />}
     </div>
   );
@@ -181,6 +182,61 @@ function People() {
           </div>
         } />
       )}
+    </>
+  );
+}
+
+function Audit() {
+  const user = query.value.get('user') ?? '';
+  const live = useMemo(() => new Live(async () => await get('/v1/audit', { query: { user: user === '' ? undefined : user } }), { every: 10_000 }), [user]);
+  const page = useLive(live);
+  // What was asked for besides, page by page.
+  const [older, setOlder] = useState<AuditEntry[]>([]);
+  const [next, setNext] = useState<number | null>();
+  const [trouble, setTrouble] = useState('');
+  useEffect(() => {
+    setOlder([]);
+    setNext(undefined);
+  }, [user]);
+  if (!page) return live.error.value === '' ? <Loading what="Asking for the audit log …" /> : <Problem text={live.error.value} />;
+  const first = older[0]?.number;
+  const all = [...page.items.filter((one) => first === undefined || one.number > first), ...older];
+  const more = next === undefined ? page.next : next;
+  const fetchMore = async () => {
+    try {
+      const from = next === undefined ? page.items : older;
+      const answer = await get('/v1/audit', { query: { user: user === '' ? undefined : user, after: from[from.length - 1]?.number } });
+      setOlder([...(next === undefined ? page.items : older), ...answer.items]);
+      setNext(answer.next);
+      setTrouble('');
+    } catch (error) {
+      setTrouble(error instanceof Error ? error.message : String(error));
+    }
+  };
+  return (
+    <>
+      {isAdmin.value && (
+        <div class="bar">
+          <input type="search" aria-label="Of whom" placeholder="of everybody" value={user} onChange={(event) => setQuery({ user: event.currentTarget.value.trim() }, false)} />
+        </div>
+      )}
+      {all.length === 0 ? <Empty title="Nothing was asked for that changes something." /> : (
+        <Table head={['When', 'Who', 'From', 'Action', 'Of what', 'Result', 'What came of it']}>
+          {all.map((one) => (
+            <tr key={one.number}>
+              <td class="nowrap"><Time at={one.unixMilliseconds} /></td>
+              <td><Owner name={one.user} /></td>
+              <td class="nowrap quiet" title={one.token === null ? '' : `token ${one.token}`}>{one.from}</td>
+              <td>{one.action}</td>
+              <td class="wrap">{one.object}</td>
+              <td class="nowrap"><State of={one.status === null ? 'no answer' : one.status < 400 ? 'done' : one.status === 403 ? 'denied' : 'refused'} /></td>
+              <td class="wrap">{one.outcome}</td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      {trouble !== '' && <Problem text={trouble} />}
+      {more != null && <div class="bar"><button type="button" onClick={() => void fetchMore()}>Older ones</button></div>}
     </>
   );
 }
