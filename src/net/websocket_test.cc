@@ -271,6 +271,8 @@ TEST_F(WebSocketBytes, TheProtocolIsTheOneThatTheHandlerChoseAndNoOther) {
 }
 
 TEST_F(WebSocketBytes, BrokenFramesEndTheConnectionAndPassNothingOn) {
+  // The connection is kept for so long, in case that more comes.
+  options_.patience = std::chrono::seconds(1);
   for (const std::string& bytes : {
            std::string("\x82\x05Hello"),        // not masked
            std::string("\x83\x80\0\0\0\0", 6),  // a kind that there is not
@@ -293,6 +295,8 @@ TEST_F(WebSocketBytes, BrokenFramesEndTheConnectionAndPassNothingOn) {
 }
 
 TEST_F(WebSocketBytes, NothingIsOpenedForWhatIsNoHandshake) {
+  // The connection is kept for so long, in case that more comes.
+  options_.patience = std::chrono::seconds(1);
   serve_websocket(echo);
   const auto answer_to = [&](const std::string& bytes) { return hear_then_close(say(bytes)); };
   for (const std::string& request : {
