@@ -186,6 +186,12 @@ function People() {
   );
 }
 
+/** A path of the API; where there is a page for what it names, a link to that. */
+function Named(props: { path: string }) {
+  const job = /^\/v1\/jobs\/(\d+)/.exec(props.path)?.[1];
+  return job === undefined ? <>{props.path}</> : <a href={`/jobs/${job}`}>{props.path}</a>;
+}
+
 function Audit() {
   const user = query.value.get('user') ?? '';
   const live = useMemo(() => new Live(async () => await get('/v1/audit', { query: { user: user === '' ? undefined : user } }), { every: 10_000 }), [user]);
@@ -228,9 +234,9 @@ function Audit() {
               <td><Owner name={one.user} /></td>
               <td class="nowrap quiet" title={one.token === null ? '' : `token ${one.token}`}>{one.from}</td>
               <td>{one.action}</td>
-              <td class="wrap">{one.object}</td>
+              <td class="wrap"><Named path={one.object} /></td>
               <td class="nowrap"><State of={one.status === null ? 'no answer' : one.status < 400 ? 'done' : one.status === 403 ? 'denied' : 'refused'} /></td>
-              <td class="wrap">{one.outcome}</td>
+              <td class="wrap"><Named path={one.outcome} /></td>
             </tr>
           ))}
         </Table>
