@@ -98,7 +98,7 @@ Result<bool> Query::flag(std::string_view name) {
 
 Result<std::string> Query::word(std::string_view name,
                                 std::initializer_list<std::string_view> words) {
-  const std::string typed = text(name).value_or(std::string(*words.begin()));
+  std::string typed = text(name).value_or(std::string(*words.begin()));
   if (std::ranges::find(words, typed) != words.end()) return typed;
   return err(ErrorCode::kInvalidArgument, "\"{}\" is {}", name, fmt::join(words, " or "));
 }
