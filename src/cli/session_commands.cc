@@ -46,6 +46,7 @@ Result<AppTemplate> app_called(const Apps& apps, const std::string& name) {
   const auto found = apps.by_name.find(name);
   if (found != apps.by_name.end()) return found->second;
   std::vector<std::string_view> known;
+  known.reserve(apps.by_name.size());
   for (const auto& [each, app] : apps.by_name) known.push_back(each);
   const auto meant = did_you_mean(name, known);
   return err(ErrorCode::kInvalidArgument,

@@ -187,6 +187,7 @@ Result<Schedule> Schedules::remove(const std::string& name, const Check& check) 
 Result<std::vector<Schedule>> Schedules::list() {
   DIVVY_TRY(entries, read_all());
   std::vector<Schedule> all;
+  all.reserve(entries.size());
   for (Entry& entry : entries) all.push_back(std::move(entry.schedule));
   return all;
 }

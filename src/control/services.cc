@@ -225,6 +225,7 @@ Result<serve::Service> Services::find(const std::string& name) {
 Result<std::vector<serve::Service>> Services::list() {
   DIVVY_TRY(entries, read_all());
   std::vector<serve::Service> all;
+  all.reserve(entries.size());
   for (Entry& entry : entries) all.push_back(std::move(entry.service));
   return all;
 }
@@ -238,6 +239,7 @@ ServiceSeen Services::seen(const std::string& name) const {
 std::vector<VersionLoad> Services::load() const {
   const std::lock_guard lock(mutex_);
   std::vector<VersionLoad> all;
+  all.reserve(load_.size());
   for (const auto& [key, load] : load_) all.push_back(load);
   return all;
 }
@@ -375,6 +377,7 @@ void Services::count(const serve::Service& service, Desk& desk,
 bool Services::decide(Entry& entry, Desk& desk, ServiceSeen& seen,
                       const std::optional<serve::Traffic>& traffic) {
   std::vector<serve::Replica> replicas;
+  replicas.reserve(seen.replicas.size());
   for (const ReplicaSeen& one : seen.replicas) replicas.push_back(one.replica);
   const serve::Service before = entry.service;
   const WallTime now = parts_.clock.wall_now();
