@@ -1,9 +1,10 @@
-# divvy_module(NAME room [PURE] [SOURCES ...] [TESTS ...] [FUZZERS ...] [DEPS room ...]
+# divvy_module(NAME room [PURE] [SIMULATES] [SOURCES ...] [TESTS ...] [FUZZERS ...] [DEPS room ...]
 #              [LINK target ...] [TEST_LINK target ...])
 #
 # Declares a room: the library divvy_<room>, its tests (one executable divvy_<room>_test) and its
 # fuzzers. An edge that the table in rooms.cmake does not have ends the configuration. PURE: there
 # are no threads in it, so its tests are left out where only the thread sanitizer would look.
+# SIMULATES: its tests compute much; with sanitizers it and what is PURE are optimised a little.
 include(${CMAKE_CURRENT_LIST_DIR}/rooms.cmake)
 include(GoogleTest)
 
@@ -42,7 +43,7 @@ function(divvy_precompile target)
 endfunction()
 
 function(divvy_module)
-  cmake_parse_arguments(M "PURE" "NAME" "SOURCES;TESTS;FUZZERS;DEPS;LINK;TEST_LINK" ${ARGN})
+  cmake_parse_arguments(M "PURE;SIMULATES" "NAME" "SOURCES;TESTS;FUZZERS;DEPS;LINK;TEST_LINK" ${ARGN})
   divvy_check_edges(${M_NAME} ${M_DEPS})
   set(library divvy_${M_NAME})
   list(TRANSFORM M_DEPS PREPEND divvy_ OUTPUT_VARIABLE deps)
@@ -63,8 +64,16 @@ function(divvy_module)
   if(M_PURE AND DIVVY_SANITIZE STREQUAL thread)
     return()
   endif()
+  set(targets ${library})
   if(M_TESTS)
     divvy_test(${library}_test SOURCES ${M_TESTS} LINK ${library} ${M_LINK} ${M_TEST_LINK})
+    list(APPEND targets ${library}_test)
+  endif()
+  # Their tests play thousands of histories, and take longer without it than the compiler with it.
+  if(DIVVY_SANITIZE AND M_SOURCES AND (M_PURE OR M_SIMULATES))
+    foreach(target IN LISTS targets)
+      target_compile_options(${target} PRIVATE -O1)
+    endforeach()
   endif()
   foreach(fuzzer IN LISTS M_FUZZERS)
     divvy_fuzzer(${fuzzer} ${library})
