@@ -7,6 +7,9 @@ namespace {
 
 constexpr std::string_view kBackend = "s_";
 constexpr std::uint32_t kMostWeight = 256;
+// Of connections, each with one to a replica. The rest is for looking, and for waiting again.
+constexpr int kDescriptors = 20000;
+constexpr std::size_t kConnections = 9000;
 
 bool is_letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -55,13 +58,15 @@ std::string quoted(const std::filesystem::path& path) {
   return text + '"';
 }
 
-std::string site_text(const Site& site, const ConfigPlaces& places) {
+std::string site_text(const Site& site, const ConfigPlaces& places, std::size_t connections) {
   const std::string frontend = frontend_name(site);
   const std::string backend = backend_name(site.name);
   std::string text = fmt::format(
       "\n"
       "frontend {0}\n"
       "  bind {1}:{2}\n"
+      // More wait until one of these ends, and hold up nobody else.
+      "  maxconn {9}\n"
       "  default_backend {3}\n"
       "backend {3}\n"
       "  option httpchk\n"
@@ -74,7 +79,7 @@ std::string site_text(const Site& site, const ConfigPlaces& places) {
       "  server {7} {8}:{2} weight 0\n",
       frontend, places.address, site.port, backend, site.ready, site.name,
       std::chrono::milliseconds(site.wait).count(), own_server_name(),
-      places.address == "::" ? "::1" : "127.0.0.1");
+      places.address == "::" ? "::1" : "127.0.0.1", connections);
   for (const Server& server : site.servers) {
     if (server.weight == 0) continue;
     text += fmt::format("  server {} 127.0.0.1:{} weight {} {}\n", server.name, server.port,
@@ -130,7 +135,7 @@ Result<std::string> write_config(const ConfigPlaces& places, const std::vector<S
       "  stats socket {} mode 666 level admin expose-fd listeners\n"
       "  lua-load {}\n"
       "  nbthread {}\n"
-      "  fd-hard-limit 20000\n"
+      "  fd-hard-limit {}\n"
       "  hard-stop-after 24h\n"
       // Otherwise whoever makes and deletes services with a connection open has as many processes
       // as they like.
@@ -154,10 +159,11 @@ Result<std::string> write_config(const ConfigPlaces& places, const std::vector<S
       "  timeout check 5s\n"
       "  timeout http-request 30s\n"
       "  timeout http-keep-alive 1m\n",
-      quoted(places.control), quoted(places.script), places.threads);
+      quoted(places.control), quoted(places.script), places.threads, kDescriptors);
+  const std::size_t connections = kConnections / std::max(sites.size(), std::size_t{1});
   for (const Site& site : sites) {
     DIVVY_RETURN_IF_ERROR(check(site));
-    text += site_text(site, places);
+    text += site_text(site, places, std::max(connections, std::size_t{1}));
   }
   return text;
 }

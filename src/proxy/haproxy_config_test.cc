@@ -22,7 +22,8 @@ Site site() {
 
 TEST(HaproxyConfig, ServersThatMayNotBeAskedAreLeftOut) {
   const std::string text = write_config(kPlaces, {site()}).value();
-  EXPECT_NE(text.find("  bind 127.0.0.1:8000\n  default_backend s_model\n"), std::string::npos);
+  EXPECT_NE(text.find("  bind 127.0.0.1:8000\n  maxconn 9000\n  default_backend s_model\n"),
+            std::string::npos);
   EXPECT_NE(text.find("uri /health "), std::string::npos);
   EXPECT_NE(text.find("  http-request lua.divvy_wait 60000\n"), std::string::npos);
   EXPECT_NE(text.find("  server j1 127.0.0.1:20001 weight 256 check"), std::string::npos);
@@ -33,6 +34,17 @@ TEST(HaproxyConfig, OldWorkersAreBoundedInTimeAndNumber) {
   const std::string text = write_config(kPlaces, {site()}).value();
   EXPECT_NE(text.find("  hard-stop-after 24h\n"), std::string::npos);
   EXPECT_NE(text.find("  mworker-max-reloads 50\n"), std::string::npos);
+}
+
+TEST(HaproxyConfig, EachServiceHasItsPartOfTheConnections) {
+  std::vector<Site> sites(40, site());
+  const std::string text = write_config(kPlaces, sites).value();
+  std::size_t limits = 0;
+  for (std::size_t at = 0; (at = text.find("  maxconn 225\n", at)) != std::string::npos; ++at) {
+    ++limits;
+  }
+  EXPECT_EQ(limits, 40U) << "together less than haproxy has, with one to a replica for each";
+  EXPECT_NE(text.find("  fd-hard-limit 20000\n"), std::string::npos);
 }
 
 TEST(HaproxyConfig, NothingThatAUserWroteCanAddToIt) {
