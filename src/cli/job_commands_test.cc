@@ -5,8 +5,6 @@
 #include <fstream>
 
 #include "base/temporary_folder.h"
-#include "base/unique_fd.h"
-#include "base/unix_address.h"
 #include "cli/exit_codes.h"
 #include "cli/fake_daemon.h"
 #include "net/server_sent_events.h"
@@ -562,46 +560,6 @@ TEST_F(JobCommands, EventsOfAJobAreShown) {
   });
   EXPECT_EQ(divvy({"events", "--job", "17"}).out,
             "2026-11-15T12:00:00Z  job 17     queued     submitted\n");
-}
-
-TEST(JobCommandsAlone, SayThatNoDaemonRuns) {
-  const CliOutcome outcome = run_divvy({"list"}, "/nowhere/api.sock");
-  EXPECT_EQ(outcome.status, kExitError);
-  EXPECT_EQ(outcome.err,
-            "divvy: no divvyd answers at /nowhere/api.sock: No such file or directory\n"
-            "It is root's to start: systemctl start divvyd. `divvy doctor` says what is wrong.\n");
-  EXPECT_EQ(outcome.out, "");
-}
-
-// Of a user's own daemon.
-std::string said_by_list_without_daemon(const std::filesystem::path& socket) {
-  Terminal terminal;
-  terminal.environment = [](const char*) { return std::nullopt; };
-  Services services{.version = "1.2.3", .inventory = {}};
-  services.daemon.socket = socket;
-  std::ostringstream out;
-  std::ostringstream err;
-  EXPECT_EQ(run({"list"}, services, terminal, out, err), kExitError);
-  return err.str();
-}
-
-TEST(JobCommandsAlone, SayWhichCommandsStartADaemon) {
-  const std::string said = said_by_list_without_daemon("/nowhere/api.sock");
-  EXPECT_TRUE(contains(said, "`divvy submit` and `divvy run` start a divvyd by themselves"))
-      << said;
-}
-
-TEST(JobCommandsAlone, SayThatTheJobsOfADaemonThatIsGoneAreKept) {
-  const TemporaryFolder folder;
-  const auto address = unix_address(folder / "api.sock");
-  ASSERT_TRUE(address.has_value());
-  {
-    const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    ASSERT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address), 0);
-  }
-  const std::string said = said_by_list_without_daemon(folder / "api.sock");
-  EXPECT_TRUE(contains(said, "Its jobs are kept and run on")) << said;
-  EXPECT_FALSE(contains(said, "Nothing waits")) << said;
 }
 
 }  // namespace
