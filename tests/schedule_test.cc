@@ -42,7 +42,8 @@ TEST_F(SchedulesSystem, WrongOnesAreRefusedInASentence) {
   EXPECT_EQ(wrong.status, 2) << wrong.err;
   EXPECT_TRUE(has(wrong.err, "every: the minute \"61\" is not")) << wrong.err;
   EXPECT_EQ(divvy({"submit", "--missed", "once", "--", "true"}).status, 2);
-  EXPECT_EQ(divvy({"submit", "--every", "@daily", "--wait", "--name", "x", "--", "true"}).status, 2);
+  EXPECT_EQ(divvy({"submit", "--every", "@daily", "--wait", "--name", "x", "--", "true"}).status,
+            2);
   EXPECT_TRUE(has(divvy({"submit", "--every", "@daily", "--", "true"}).err, "needs a name"));
   const Outcome much =
       divvy({"submit", "--every", "@daily", "--name", "x", "--gpu", "5", "--", "true"});

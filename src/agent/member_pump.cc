@@ -72,10 +72,9 @@ bool MemberPump::step() {
   const bool room = out_.size() < kMostOutput;
   short events = input_.size() < kMostInput ? POLLIN : 0;
   if (!out_.empty()) events = static_cast<short>(events | POLLOUT);
-  std::vector<pollfd> waits{
-      {parts_.peer, events, 0},
-      {last_.empty() ? parts_.client->fd() : -1, POLLIN, 0},
-      {input_.empty() ? -1 : parts_.input.get(), POLLOUT, 0}};
+  std::vector<pollfd> waits{{parts_.peer, events, 0},
+                            {last_.empty() ? parts_.client->fd() : -1, POLLIN, 0},
+                            {input_.empty() ? -1 : parts_.input.get(), POLLOUT, 0}};
   for (const Output& output : parts_.outputs)
     waits.push_back({room ? output.fd.get() : -1, POLLIN, 0});
   const bool only_what_is_there = !last_.empty() && !parts_.all_output && room;

@@ -1,5 +1,6 @@
 // Streams to members of this machine: their output, commands beside them, their own input and
-// output, copies. The daemon's are of output; the others are those of a relay. Each has a thread of its own. Callable from any thread.
+// output, copies. The daemon's are of output; the others are those of a relay. Each has a thread of
+// its own. Callable from any thread.
 #pragma once
 
 #include <cstddef>

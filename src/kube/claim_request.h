@@ -14,8 +14,8 @@
 namespace divvy::kube {
 
 // Nothing: no request of it is for Divvy. `containers` are the names of its requests, `dialect` is
-// "claim"; the queue, and what it does not say itself, are the policy's. What cannot be meant is an error that begins with the
-// field (`spec.devices.config[0].opaque.parameters.gpu: ...`).
+// "claim"; the queue, and what it does not say itself, are the policy's. What cannot be meant is an
+// error that begins with the field (`spec.devices.config[0].opaque.parameters.gpu: ...`).
 [[nodiscard]] Result<std::optional<PodRequest>> read_claim_request(const boost::json::object& claim,
                                                                    const DialectPolicy& policy);
 
