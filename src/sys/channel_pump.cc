@@ -15,6 +15,15 @@ void set_unblocking(int fd) { ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONB
 
 bool is_only_later(int error) { return error == EAGAIN || error == EINTR; }
 
+// A Unix socket reports a reset behind everything that was said, when the other end closed and had
+// not read all: what it said has come whole. Of other sockets a reset may have swallowed some.
+bool is_reset_after_all(int fd, int error) {
+  int domain = 0;
+  socklen_t size = sizeof domain;
+  return error == ECONNRESET && ::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 &&
+         domain == AF_UNIX;
+}
+
 // send() of pieces, which no signal follows.
 ssize_t send_pieces(int fd, const iovec* pieces, std::size_t count) {
   msghdr message{};
@@ -114,7 +123,7 @@ void ChannelPump::read_local() {
     channel_.wrote(static_cast<std::size_t>(got));
     return;
   }
-  if (got < 0) {
+  if (got < 0 && !is_reset_after_all(local_.get(), errno)) {
     channel_.fail(std::string("the connection was broken: ") + std::strerror(errno));
     return;
   }
