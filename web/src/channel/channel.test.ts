@@ -1,5 +1,9 @@
-import { describe, expect, it } from 'vitest';
+import { webcrypto } from 'node:crypto';
+import { describe, expect, it, vi } from 'vitest';
 import { Channel, channelWindow, Kind, message, newChannelName } from './channel';
+
+// Every browser has it; Node has it by this name from 20 on.
+if (!('crypto' in globalThis)) vi.stubGlobal('crypto', webcrypto);
 
 const hex = (bytes: Uint8Array | undefined) => [...(bytes ?? [])].map((byte) => byte.toString(16).padStart(2, '0')).join(' ');
 const text = (value: string) => new TextEncoder().encode(value);
