@@ -122,6 +122,12 @@ TEST_F(Sessions, WhatDoesNotComeUpSaysWhy) {
   EXPECT_EQ(broken.status, 1) << broken.out;
   EXPECT_TRUE(has(broken.out + broken.err, "it is broken")) << broken.out << broken.err;
 
+  // Seen while it ran or only afterwards: the same is said.
+  const Outcome again = divvy({"session", "open", "broken"});
+  EXPECT_EQ(again.status, 1) << again.out;
+  EXPECT_TRUE(has(again.out, "it is broken")) << again.out << again.err;
+  EXPECT_TRUE(has(again.err, "(broken) ended: failed")) << again.err;
+
   add_app("missing",
           "program: no-such-app\ninstall: pip install it\nrun: exec no-such-app\nopen: /\n");
   const Outcome missing = divvy(start_words("missing"));

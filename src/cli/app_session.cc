@@ -73,7 +73,7 @@ bool is_ready(const Daemon& daemon, const AppTemplate& app, const AppSession& op
 
 // The exit status where it never will be.
 std::optional<int> wait_until_ready(const Session& session, const Daemon& daemon,
-                                    const AppTemplate& app, const AppSession& opened) {
+                                    const AppTemplate& app, AppSession& opened) {
   const DetachOnInterrupt detach(
       fmt::format("stopped waiting; the session goes on: divvy session open {}", opened.job));
   for (bool said = false;; std::this_thread::sleep_for(kPause)) {
@@ -81,14 +81,12 @@ std::optional<int> wait_until_ready(const Session& session, const Daemon& daemon
     const Asked job = ask(session, "GET", fmt::format("/v1/jobs/{}", opened.job));
     if (!job) return job.status();
     const std::string state = job.answer()["state"].text();
-    if (state != "running") {
-      (void)show_logs(session, opened.job, {.tail = kLastLines});
-      session.say(
-          fmt::format("{} was not ready before session {} was {}; `divvy logs {}` has all that it "
-                      "said",
-                      app.name, opened.job, state, opened.job));
+    if (is_final_state(state)) {
+      say_how_it_ended(session, app, opened.job, state);
       return kExitError;
     }
+    // Every attempt has ports of its own.
+    if (const auto now = app_session_of(job.answer())) opened = *now;
     if (!said) session.say(fmt::format("waiting until {} answers ...", app.name));
     said = true;
   }
@@ -142,7 +140,14 @@ std::optional<AppSession> app_session_of(const Answer& job) {
   return found;
 }
 
-int open_session(const Session& session, const AppTemplate& app, const AppSession& opened,
+void say_how_it_ended(const Session& session, const AppTemplate& app, std::uint64_t job,
+                      const std::string& state) {
+  (void)show_logs(session, job, {.tail = kLastLines});
+  session.say(fmt::format("session {} ({}) ended: {}; `divvy logs {}` has all that it wrote", job,
+                          app.name, state, job));
+}
+
+int open_session(const Session& session, const AppTemplate& app, AppSession opened,
                  const OpenWish& wish) {
   const MemberPlace place{.job = opened.job};
   if (!app.is_web()) {

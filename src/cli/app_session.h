@@ -34,7 +34,10 @@ struct OpenWish {
 };
 // Waits until the app answers, says where it is, and passes connections on until Ctrl-C; or is the
 // terminal. The exit status.
-[[nodiscard]] int open_session(const Session& session, const AppTemplate& app,
-                               const AppSession& opened, const OpenWish& wish);
+[[nodiscard]] int open_session(const Session& session, const AppTemplate& app, AppSession opened,
+                               const OpenWish& wish);
+// With the last lines that it wrote.
+void say_how_it_ended(const Session& session, const AppTemplate& app, std::uint64_t job,
+                      const std::string& state);
 
 }  // namespace divvy::cli

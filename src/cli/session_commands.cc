@@ -104,7 +104,14 @@ int open_when_running(const Session& session, const AppTemplate& app, std::uint6
   const int waited =
       wait_for_job(session, job, {.what = WaitFor::kRunning, .quiet = true, .reached = true});
   if (waited != kExitOk) {
-    session.say(fmt::format("the session did not start: divvy get {}", job));
+    const Asked now = ask(session, "GET", fmt::format("/v1/jobs/{}", job));
+    if (!now) return now.status();
+    const std::string state = now.answer()["state"].text();
+    if (is_final_state(state)) {
+      say_how_it_ended(session, app, job, state);
+    } else {
+      session.say(fmt::format("the session did not start: divvy get {}", job));
+    }
     return waited;
   }
   const auto running = session_called(session, fmt::to_string(job));
