@@ -128,11 +128,11 @@ json::object tenant_document(const TenantView& view) {
   return document;
 }
 
-json::object grant_document(const TenantView& view) {
-  json::object document = record_document(view.record);
+json::object grant_document(const Grant& grant) {
+  json::object document = record_document(grant.record);
   json::array slices;
-  for (std::size_t i = 0; i < view.record.slices.size(); ++i) {
-    slices.push_back(slice_terms(view.record.slices[i], view.gpus[i]));
+  for (std::size_t i = 0; i < grant.record.slices.size(); ++i) {
+    slices.push_back(slice_terms(grant.record.slices[i], grant.gpus[i]));
   }
   document["slices"] = std::move(slices);
   return document;

@@ -16,7 +16,7 @@ namespace divvy::agent {
 
 [[nodiscard]] boost::json::object tenant_document(const TenantView& view);
 // What it was granted, without how it uses it.
-[[nodiscard]] boost::json::object grant_document(const TenantView& view);
+[[nodiscard]] boost::json::object grant_document(const Grant& grant);
 // What it is as a tenant, and as a device of containers.
 [[nodiscard]] boost::json::object slice_document(const TenantView& view);
 [[nodiscard]] boost::json::array gpu_documents(const ledger::Slices& slices);

@@ -230,8 +230,9 @@ Result<Granted> LocalAgent::carry_out(const GrantOrder& order) {
             before ? Result<Grant>(parts_.tenants.granted(*before)) : parts_.tenants.grant(ask));
   Granted granted;
   granted.tenant = grant.record.id;
-  granted.environment = std::move(grant.environment);
   granted.cdi_devices = {inject::ContainerDevices::device_name(grant.record.name)};
+  if (!started_here) granted.document = json::serialize(grant_document(grant));
+  granted.environment = std::move(grant.environment);
   if (!started_here) return granted;
   granted.environment["LD_PRELOAD"] = parts_.shim.string();
   granted.environment.insert(parts_.environment.begin(), parts_.environment.end());
@@ -438,13 +439,11 @@ Result<Document> LocalAgent::carry_out(const ViewOrder& order) {
       DIVVY_RETURN_IF_ERROR(check_watched());
       return Document{json::serialize(health_documents(parts_.tenants, *parts_.health))};
     case View::kTenant:
-    case View::kGrant:
     case View::kSlice:
       break;
   }
   DIVVY_TRY(view, find_view(order.name));
   if (order.view == View::kTenant) return Document{json::serialize(tenant_document(view))};
-  if (order.view == View::kGrant) return Document{json::serialize(grant_document(view))};
   DIVVY_TRY(held, held_by_name(std::move(view)));
   return Document{json::serialize(slice_document(held))};
 }

@@ -52,6 +52,7 @@ void describe(V& v, S& s) {
   v("environment", s.environment);
   v("devices", s.cdi_devices);
   v("tenant", s.tenant);
+  v("document", s.document);
 }
 template <typename V, Is<GrantOrder> S>
 void describe(V& v, S& s) {

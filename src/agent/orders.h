@@ -53,6 +53,7 @@ struct Granted {
   Environment environment = {};               // of a process
   std::vector<std::string> cdi_devices = {};  // of a container
   model::TenantId tenant = {};                // as the machine knows it
+  std::string document = {};                  // what was granted, as the API shows it; of a member none
   friend bool operator==(const Granted&, const Granted&) = default;
 };
 
@@ -255,7 +256,6 @@ enum class View : std::uint8_t {
   kNode,     // the machine and its GPUs
   kTenants,  // an array: who holds slices
   kTenant,   // one of them, by number or name
-  kGrant,    // what it was granted, without how it uses it
   kSlices,   // an array: the slices that are held by a name
   kSlice,    // one of them, by number or name
   kGpus,     // health, cordon and readings of the GPUs

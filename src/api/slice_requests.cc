@@ -13,27 +13,30 @@ using net::HttpResponse;
 
 constexpr std::chrono::seconds kPatience{10};
 
-std::optional<json::object> object_in(const Result<agent::Document>& document) {
-  if (!document) return std::nullopt;
+std::optional<json::object> object_in(const std::string& text) {
   boost::system::error_code code;
-  json::value value = json::parse(document->json, code);
+  json::value value = json::parse(text, code);
   if (code || !value.is_object()) return std::nullopt;
   return std::move(value).as_object();
+}
+
+std::optional<json::object> why_not(agent::Agent& here, const model::JobSpec& spec) {
+  const auto document = agent::ask_and_wait(here, agent::WhyNotOrder(spec), kPatience);
+  return document ? object_in(document->json) : std::nullopt;
 }
 
 HttpResponse never(agent::Agent& here, const GrantRequest& wanted, const Error& why) {
   const bool about_size =
       why.code == ErrorCode::kOutOfRange || why.code == ErrorCode::kInvalidArgument;
   if (!about_size) return problem(why);
-  const auto found =
-      object_in(agent::ask_and_wait(here, agent::WhyNotOrder(wanted.spec), kPatience));
+  const auto found = why_not(here, wanted.spec);
   // The machine could, but a quota or a limit of the queue does not let it.
   if (!found || found->at("ever").as_bool()) return problem(why);
   return problem(*found);
 }
 
 HttpResponse not_now(agent::Agent& here, const GrantRequest& wanted, const jobs::WaitReport& why) {
-  auto found = object_in(agent::ask_and_wait(here, agent::WhyNotOrder(wanted.spec), kPatience));
+  auto found = why_not(here, wanted.spec);
   if (!found) return problem(Error{ErrorCode::kResourceExhausted, why.text});
   (*found)["ever"] = true;
   (*found)["status"] = 409;
@@ -94,17 +97,10 @@ tl::expected<GrantedSlices, HttpResponse> ask_for_slices(const Call& call, Grant
     return tl::unexpected(not_now(here, wanted, not_yet->why));
   }
   auto& admitted = std::get<control::Admitted>(**answer);
-  agent::Agent* const agent = call.parts.agents.find(admitted.node);
-  const auto document = agent == nullptr
-                            ? std::nullopt
-                            : object_in(agent::ask_and_wait(
-                                  *agent,
-                                  agent::ViewOrder{agent::View::kGrant,
-                                                   std::to_string(admitted.slice.tenant.value())},
-                                  kPatience));
-  if (!document) return refuse({ErrorCode::kCancelled, "the process that asked has ended"});
+  auto document = object_in(admitted.slice.document);
+  if (!document) return refuse({ErrorCode::kInternal, "the machine's answer is no JSON"});
   return GrantedSlices{
-      *document, std::move(admitted.slice.environment),
+      *std::move(document), std::move(admitted.slice.environment),
       admitted.slice.cdi_devices.empty() ? std::string() : admitted.slice.cdi_devices.front(),
       admitted.job};
 }

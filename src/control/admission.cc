@@ -175,10 +175,7 @@ Task Dispatcher::grant_slices(model::Job job, model::JobMember member) {
   if (granted) {
     queue_->member_started(job.id, job.attempt, member.rank, parts_.clock.wall_now());
     ++changes_;
-    if (found != admissions_.end()) {
-      found->second->node_ = member.node;
-      found->second->granted_ = *std::move(granted);
-    }
+    if (found != admissions_.end()) found->second->granted_ = *std::move(granted);
     answer_admitted();
     co_return;
   }
@@ -199,8 +196,7 @@ void Dispatcher::answer_admitted() {
     Admission& admission = *it->second;
     const model::Job* const job = queue_->find(it->first);
     if (admission.granted_ && !unstored_.contains(it->first)) {
-      tell(admission,
-           AdmissionAnswer(Admitted{it->first, admission.node_, *std::move(admission.granted_)}));
+      tell(admission, AdmissionAnswer(Admitted{it->first, *std::move(admission.granted_)}));
     } else if (job == nullptr || model::is_finished(job->state)) {
       const std::string why = job == nullptr ? "it is gone" : job->history.back().reason;
       tell(admission, err(ErrorCode::kCancelled, "job {} did not start: {}", it->first, why));

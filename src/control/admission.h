@@ -18,7 +18,6 @@ namespace divvy::control {
 
 struct Admitted {
   model::JobId job;
-  std::string node;
   agent::Granted slice;
 };
 // It does not fit now, and whoever asked does not wait. Nothing of it is kept.
@@ -43,7 +42,6 @@ class Admission {
   Reap reap_ = Reap::kNone;
   UniqueFd ready_;
   model::JobId job_;
-  std::string node_;                       // with granted_
   std::optional<agent::Granted> granted_;  // and the job is not in the store yet
   std::optional<Result<AdmissionAnswer>> answer_;
 };
