@@ -28,6 +28,7 @@ namespace divvy::cli {
 namespace {
 
 constexpr int kNotFound = 404;
+constexpr std::chrono::milliseconds kNoDescriptors{100};  // until they are asked for again
 
 struct Listening {
   UniqueFd socket;
@@ -86,12 +87,16 @@ class Forwarder {
   Forwarder& operator=(const Forwarder&) = delete;
 
   void accept_from(const Listening& listening) {
-    UniqueFd socket(::accept4(listening.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!socket) return;
     std::erase_if(connections_, [](Connection& connection) {
       if (connection.done) connection.thread.join();
       return connection.done.load();
     });
+    UniqueFd socket(::accept4(listening.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!socket) {
+      // It stays in line until there are descriptors again: not asked for all the time.
+      if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(kNoDescriptors);
+      return;
+    }
     const int yes = 1;
     ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     Connection& connection = connections_.emplace_back();
