@@ -49,7 +49,8 @@ class KubeCommands : public KubeSlices {
                                   std::vector<std::string> more, const std::string& script) const {
     std::vector<std::string> words = {"submit", "--name", name, "--gpu", gpu, "--image", image_};
     words.insert(words.end(), more.begin(), more.end());
-    for (const char* const word : {"--", "sh", "-c"}) words.emplace_back(word);
+    // The image's own is divvyd.
+    for (const char* const word : {"--entry-point", "sh", "--", "-c"}) words.emplace_back(word);
     words.push_back(script);
     return words;
   }
