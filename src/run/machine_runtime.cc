@@ -44,6 +44,7 @@ Result<std::unique_ptr<MachineRuntime>> MachineRuntime::create(Options options,
     return err(ErrorCode::kIo, "{} could not be made: {}", options.members.string(),
                code ? code.message() : std::strerror(errno));
   }
+  remove_leftovers(options.members);
   std::unique_ptr<MachineRuntime> runtime(new MachineRuntime(std::move(options), clock));
   runtime->epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
   runtime->timer_ = UniqueFd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));

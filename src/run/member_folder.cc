@@ -1,6 +1,8 @@
 #include "run/member_folder.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
@@ -8,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/log.h"
 #include "sys/durable_file.h"
 
 namespace divvy::run {
@@ -24,6 +27,8 @@ constexpr const char* kExit = "exit";
 constexpr std::size_t kMaxOrders = std::size_t{16} << 20;
 constexpr std::size_t kMaxSmall = std::size_t{64} << 10;
 constexpr std::size_t kRoomForEnding = 4096;
+// Before the name of a folder that is being removed.
+constexpr std::string_view kRemoved = ".removed-";
 
 }  // namespace
 
@@ -114,6 +119,8 @@ Result<UniqueFd> MemberFolder::lock(int operation) const {
     return err(errno == EWOULDBLOCK ? ErrorCode::kUnavailable : ErrorCode::kIo,
                "somebody looks after {}", to_string(key_));
   }
+  // Whoever removed it had the lock while we waited.
+  if (is_gone()) return err(ErrorCode::kUnavailable, "{} was removed", to_string(key_));
   return file;
 }
 
@@ -125,23 +132,43 @@ Result<UniqueFd> MemberFolder::try_lock() const {
 Result<UniqueFd> MemberFolder::lock() const { return lock(LOCK_EX); }
 
 bool MemberFolder::is_gone() const {
-  struct stat status{};
-  return ::fstat(fd(), &status) == 0 && status.st_nlink == 0;
+  struct stat ours{};
+  struct stat there{};
+  if (::fstat(fd(), &ours) != 0) return false;
+  if (::stat(path_.c_str(), &there) != 0) return errno == ENOENT;
+  return ours.st_ino != there.st_ino || ours.st_dev != there.st_dev;
 }
 
 Status MemberFolder::remove() const {
-  // Held to the end, so that a shepherd that waits for it finds nothing when it has it.
-  const auto held = lock();
-  // The last word goes last: a folder that is half removed must not look like one that was lost.
+  const Status made = make_lock();
+  const auto held = made ? lock() : Result<UniqueFd>(err(made.error()));
+  if (!held && is_gone()) return {};
+  if (!held) return err(held.error());
+  // Its name first, in one step and with the lock held: a shepherd that comes late, and whoever
+  // else has it open, sees that it is gone, and never one that is half removed. What they put into
+  // it meanwhile is removed with the rest.
+  struct stat ours{};
+  ::fstat(fd(), &ours);
+  const fs::path removed =
+      path_.parent_path() / fmt::format("{}{}-{}", kRemoved, to_string(key_), ours.st_ino);
+  if (::rename(path_.c_str(), removed.c_str()) != 0) {
+    return err(ErrorCode::kIo, "{} could not be removed: {}", path_.string(), std::strerror(errno));
+  }
   std::error_code code;
-  for (const auto& entry : fs::directory_iterator(path_, code)) {
-    if (entry.path().filename() != kExit) fs::remove_all(entry.path(), code);
+  for (int tries = 0; tries < 3; ++tries) {
+    fs::remove_all(removed, code);
+    if (!code) return {};
   }
-  fs::remove_all(path_, code);
-  if (code) {
-    return err(ErrorCode::kIo, "{} could not be removed: {}", path_.string(), code.message());
-  }
+  log_warning("a member's folder is left for the next start",
+              {{"folder", removed.string()}, {"reason", code.message()}});
   return {};
+}
+
+void remove_leftovers(const fs::path& members) {
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(members, code)) {
+    if (entry.path().filename().string().starts_with(kRemoved)) fs::remove_all(entry.path(), code);
+  }
 }
 
 Result<std::vector<MemberKey>> list_members(const fs::path& members) {

@@ -47,12 +47,13 @@ class MemberFolder {
   // kNotFound: none yet. kDataLoss: it cannot be read.
   [[nodiscard]] Result<Ending> ending() const;
 
-  // Held while the descriptor is open, in whatever process. kUnavailable: somebody else has it.
+  // Held while the descriptor is open, in whatever process. kUnavailable: somebody else has it, or
+  // the folder was removed.
   [[nodiscard]] Result<UniqueFd> try_lock() const;
   // Waits for whoever has it.
   [[nodiscard]] Result<UniqueFd> lock() const;
 
-  // Somebody has removed it while it was open here.
+  // Somebody has removed it while it was open here, whether or not there is a new one of its name.
   [[nodiscard]] bool is_gone() const;
   // The folder and everything in it. Only of a member with a last word.
   [[nodiscard]] Status remove() const;
@@ -67,6 +68,9 @@ class MemberFolder {
   std::filesystem::path path_;
   MemberKey key_;
 };
+
+// What is left of folders whose removal was interrupted.
+void remove_leftovers(const std::filesystem::path& members);
 
 // Members that have a folder, in order. What has another name is left alone.
 [[nodiscard]] Result<std::vector<MemberKey>> list_members(const std::filesystem::path& members);

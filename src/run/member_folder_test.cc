@@ -1,8 +1,12 @@
 #include "run/member_folder.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <fstream>
+#include <thread>
 
 #include "run/testing.h"
 
@@ -106,6 +110,52 @@ TEST_F(FolderTest, HasOneLock) {
   EXPECT_EQ(folder.try_lock().error().code, ErrorCode::kUnavailable);
   held->reset();
   EXPECT_TRUE(folder.try_lock());
+}
+
+TEST_F(FolderTest, WhatIsRemovedIsGoneForWhoeverHasItOpen) {
+  const MemberFolder folder = make();
+  // A shepherd that was late, and the thread that ends what was lost.
+  const MemberFolder late = MemberFolder::open(folder_.path(), kKey).value();
+  EXPECT_FALSE(late.is_gone());
+  ASSERT_TRUE(folder.remove().has_value());
+  EXPECT_TRUE(late.is_gone());
+  EXPECT_FALSE(late.lock().has_value());
+  EXPECT_FALSE(late.try_lock().has_value());
+  // Also when the next start has made one of that name.
+  const MemberFolder next = make();
+  EXPECT_TRUE(late.is_gone());
+  EXPECT_TRUE(late.remove().has_value()) << "there is nothing left to remove";
+  EXPECT_FALSE(next.is_gone());
+  EXPECT_TRUE(next.lock().has_value());
+}
+
+// A shepherd that comes late makes its socket before it takes the lock.
+TEST_F(FolderTest, IsRemovedWhateverIsPutIntoItMeanwhile) {
+  for (int round = 0; round < 50; ++round) {
+    const MemberFolder folder = make();
+    const MemberFolder late = MemberFolder::open(folder_.path(), kKey).value();
+    std::atomic<bool> removed{false};
+    std::thread shepherd([&] {
+      for (int i = 0; !removed; ++i) {
+        const UniqueFd file(::openat(late.fd(), fmt::format("file-{}", i % 100).c_str(),
+                                     O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+      }
+    });
+    EXPECT_TRUE(folder.remove().has_value());
+    EXPECT_FALSE(late.lock().has_value()) << "it would start the member";
+    removed = true;
+    shepherd.join();
+    EXPECT_FALSE(fs::exists(folder.path()));
+  }
+}
+
+TEST_F(FolderTest, WhatAnInterruptedRemovalLeftIsNoMemberAndIsRemoved) {
+  const MemberFolder folder = make();
+  const auto left = folder_.path() / (".removed-" + to_string(kKey) + "-7");
+  fs::rename(folder.path(), left);
+  EXPECT_TRUE(list_members(folder_.path()).value().empty());
+  remove_leftovers(folder_.path());
+  EXPECT_FALSE(fs::exists(left));
 }
 
 TEST_F(FolderTest, AnswersForDamagedFiles) {
