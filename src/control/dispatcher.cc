@@ -29,7 +29,7 @@ constexpr int kRest = 4;
 // So long a question waits for the disk, and a submit for a machine that is asked whether it could
 // run there.
 constexpr auto kDiskPatience = 2s;
-constexpr auto kMachinePatience = 10s;
+constexpr auto kMachinePatience = 5s;
 // Of a machine that tells more while the disk takes none.
 constexpr std::size_t kMostUntoldEvents = 1000;
 
@@ -151,15 +151,37 @@ int Dispatcher::patience_ms() {
   return static_cast<int>(std::min<std::int64_t>(ms, busy ? kLookMs : 3'600'000));
 }
 
+// One machine that could run it is enough. Those that are away or do not answer in time are asked
+// again when it is to start there.
+Status Dispatcher::check_machines(const agent::CheckOrder& order) {
+  std::vector<agent::Agent*> asked;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const Machine& machine : machines_) {
+      agent::Agent* const agent = parts_.agents.find(machine.node);
+      if (machine.reachable && agent != nullptr) asked.push_back(agent);
+    }
+  }
+  Status refused;
+  bool all_answered = true;
+  for (agent::Agent* const agent : asked) {
+    const auto runs = agent::ask_and_wait(*agent, order, kMachinePatience);
+    if (runs) return {};
+    const ErrorCode code = runs.error().code;
+    if (code == ErrorCode::kUnavailable || code == ErrorCode::kTimeout) {
+      all_answered = false;
+    } else {
+      refused = err(runs.error());
+    }
+  }
+  return all_answered ? refused : Status();
+}
+
 Status Dispatcher::check(const model::JobSpec& asked, const std::string& owner) {
   DIVVY_TRY(user, user_name_of(parts_.database, owner));
-  const auto runs = agent::ask_and_wait(
-      parts_.agents.here(),
-      agent::CheckOrder{std::move(user), asked.container,
-                        asked.mode.value_or(model::GpuMode::kTimeslice), asked.limits.ulimits},
-      kMachinePatience);
-  // A machine that is away can be asked when it is back.
-  if (!runs && runs.error().code != ErrorCode::kUnavailable) return err(runs.error());
+  DIVVY_RETURN_IF_ERROR(
+      check_machines({std::move(user), asked.container,
+                      asked.mode.value_or(model::GpuMode::kTimeslice), asked.limits.ulimits}));
   const model::JobSpec spec = with_defaults(asked);
   std::vector<jobs::FinishedJob> finished;
   if (!spec.after.empty()) {

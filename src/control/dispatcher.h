@@ -180,6 +180,7 @@ class Dispatcher {
     bool counts = false;    // asked, and no answer yet
     bool is_new = false;    // came back: what it has is to be compared
   };
+  [[nodiscard]] Status check_machines(const agent::CheckOrder& order);
   void hear(const std::string& node, agent::News news);
   [[nodiscard]] jobs::Fleet fleet() const;
   [[nodiscard]] Machine* find_machine(const std::string& node);
