@@ -67,15 +67,21 @@ class EchoAgent final : public Agent {
     kept_.clear();
   }
   void answer_kept(const Answer& answer) {
-    std::vector<Reply> kept;
-    {
-      const std::lock_guard lock(mutex_);
-      kept = std::exchange(kept_, {});
+    for (const Reply& reply : take_kept()) reply(answer);
+  }
+  void answer_kept_twice(const Answer& answer) {
+    for (const Reply& reply : take_kept()) {
+      reply(answer);
+      reply(answer);
     }
-    for (const Reply& reply : kept) reply(answer);
   }
 
  private:
+  std::vector<Reply> take_kept() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(kept_, {});
+  }
+
   std::string node_ = "node-a";
   std::mutex mutex_;
   Listener listener_;
@@ -165,6 +171,24 @@ TEST_F(RemoteAgentTest, ANewControllerIsServedAfterThePreviousReleasesFinish) {
   EXPECT_EQ(answer.wait_for(50ms), std::future_status::timeout);
   agent_.answer_kept(Answer(Released{}));
   EXPECT_EQ(answer.get(), "next");
+}
+
+TEST_F(RemoteAgentTest, AnAnswerThatComesTwiceIsTakenOnce) {
+  serve();
+  const auto remote = RemoteAgent::create(socket(), 5s).value();
+  std::future<void> asked = agent_.asked();
+  std::atomic<int> taken{0};
+  std::promise<void> first;
+  remote->send(ReapOrder{}, [&](const Result<Answer>& answer) {
+    EXPECT_TRUE(answer.has_value());
+    if (++taken == 1) first.set_value();
+  });
+  asked.wait();
+  agent_.answer_kept_twice(Done{});
+  first.get_future().wait();
+  // What was sent before this answer has come before it.
+  (void)ask_and_wait(*remote, ViewOrder{View::kNode, "x"}, kLong);
+  EXPECT_EQ(taken, 1);
 }
 
 TEST_F(RemoteAgentTest, AStreamIsAConnectionOfItsOwn) {

@@ -165,17 +165,87 @@ TEST_F(AdmissionTest, QuotaHoldsForProcessesAndSlices) {
   admitted(ask(300));
 }
 
-TEST_F(AdmissionTest, UsageCountsThem) {
-  const model::JobId job = admitted(ask(500, false, Holder::kSlice));
+// Whatever uses its slices: members that the queue starts, the caller's process, or nothing.
+class EveryHolder : public AdmissionTest, public ::testing::WithParamInterface<Holder> {
+ protected:
+  model::JobId begin(std::uint32_t share) {
+    if (GetParam() != Holder::kMembers) return admitted(ask(share, false, GetParam()));
+    const model::JobId job = house_.submit(share);
+    house_.settle();
+    return job;
+  }
+  // One that has to wait.
+  model::JobId begin_waiting(std::uint32_t share) {
+    if (GetParam() == Holder::kMembers) {
+      (void)house_.submit(share);
+    } else {
+      waiting_ = ask(share, true, GetParam());
+    }
+    house_.settle();
+    const auto all = *house_.database->read(
+        [](store::Connection& connection) { return store::JobTable(connection).list({}); });
+    return all.jobs.front().id;
+  }
+  void end(model::JobId job) {
+    if (GetParam() == Holder::kMembers) {
+      house_.runtime.end(key(job), 0);
+    } else {
+      house_.machine.leave(key(job));
+    }
+    house_.settle();
+  }
+
+ private:
+  std::shared_ptr<Admission> waiting_;
+};
+
+TEST_P(EveryHolder, IsBookedAsUsage) {
+  const model::JobId job = begin(500);
   house_.clock.advance(std::chrono::seconds(100));
-  house_.machine.leave(key(job));
-  house_.settle();
+  end(job);
   const auto rows = *house_.database->read(
       [](store::Connection& connection) { return store::UsageTable(connection).rows({}); });
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows[0].owner, "ada");
   EXPECT_EQ(rows[0].held, 50'000U);
 }
+
+TEST_P(EveryHolder, HasItsStepsAsEvents) {
+  const model::JobId job = begin(500);
+  end(job);
+  const auto events = *house_.database->read(
+      [](store::Connection& connection) { return store::EventTable(connection).list({}); });
+  std::vector<std::string> states;
+  for (const store::EventRow& event : events) {
+    EXPECT_EQ(event.job, job);
+    EXPECT_EQ(event.user, "ada");
+    states.push_back(event.state);
+  }
+  EXPECT_EQ(states, (std::vector<std::string>{"queued", "starting", "running", "succeeded"}));
+}
+
+TEST_P(EveryHolder, WaitsForItsQuotaAndIsExplained) {
+  jobs::Settings settings;
+  jobs::QueueSettings everybody;
+  everybody.path = "default";
+  everybody.quota.share = Share(600);
+  everybody.may_borrow = false;
+  settings.queues.push_back(everybody);
+  ASSERT_TRUE(house_.dispatcher->set_settings(settings).has_value());
+  const model::JobId first = begin(500);
+  EXPECT_EQ(house_.stored(first).state, JobState::kRunning);
+  const model::JobId second = begin_waiting(500);
+  ASSERT_NE(second, first);
+  EXPECT_EQ(house_.stored(second).state, JobState::kQueued);
+  const jobs::WaitReport why = house_.dispatcher->explain(second);
+  EXPECT_EQ(why.kind, jobs::WaitKind::kQuota) << why.text;
+  end(first);
+  EXPECT_EQ(house_.stored(second).state, JobState::kRunning);
+}
+
+INSTANTIATE_TEST_SUITE_P(Holders, EveryHolder,
+                         ::testing::Values(Holder::kMembers, Holder::kProcess, Holder::kSlice),
+                         [](const auto& test) { return std::string(to_string(test.param)); });
 
 TEST_F(AdmissionTest, TheyAreNotPreempted) {
   admitted(ask(2000));

@@ -1,5 +1,6 @@
-// Agents that answer late, in another order, not at all or only that they are away: whatever they
-// do, nothing is started twice, nothing is lost and nothing is left over.
+// Agents that answer late, in another order, not at all, that they could not do it or only that
+// they are away, and that tell of ends late, in another order and twice: whatever they do, nothing
+// is started twice, nothing is lost and nothing is left over.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -30,7 +31,14 @@ class FaultyAgent final : public agent::Agent {
     const std::lock_guard lock(mutex_);
     waiting_.push_back({std::move(order), std::move(reply)});
   }
-  void listen(Listener listener) override { inside.listen(std::move(listener)); }
+  void listen(Listener listener) override {
+    {
+      const std::lock_guard lock(mutex_);
+      listener_ = std::move(listener);
+      news_.clear();  // What was on the way to the one before never arrives.
+    }
+    inside.listen([this](const agent::News& news) { tell(news); });
+  }
   [[nodiscard]] Result<UniqueFd> open_stream(const agent::StreamOrder& order) override {
     return inside.open_stream(order);
   }
@@ -54,14 +62,28 @@ class FaultyAgent final : public agent::Agent {
     one.reply(std::move(answer));
     return true;
   }
-  // The connection is lost, with every answer, and comes back.
+  // A piece of news that is on the way arrives, in any order; `again`: and once more later.
+  bool deliver_one(std::size_t dice, bool again) {
+    agent::News news;
+    {
+      const std::lock_guard lock(mutex_);
+      if (news_.empty()) return false;
+      const std::size_t which = dice % news_.size();
+      news = news_[which];
+      if (!again) news_.erase(news_.begin() + static_cast<std::ptrdiff_t>(which));
+    }
+    pass_on(news);
+    return true;
+  }
+  // The connection is lost, with every answer and all news, and comes back.
   void drop() {
-    inside.tell(agent::Reachable{false});
     std::vector<Waiting> lost;
     {
       const std::lock_guard lock(mutex_);
       lost.swap(waiting_);
+      news_.clear();
     }
+    inside.tell(agent::Reachable{false});
     for (Waiting& one : lost) {
       one.reply(err(ErrorCode::kUnavailable, "away"));
     }
@@ -76,8 +98,27 @@ class FaultyAgent final : public agent::Agent {
     agent::Order order;
     Reply reply;
   };
+  void tell(const agent::News& news) {
+    if (!calm && !std::holds_alternative<agent::Reachable>(news)) {
+      const std::lock_guard lock(mutex_);
+      news_.push_back(news);
+      return;
+    }
+    pass_on(news);
+  }
+  void pass_on(const agent::News& news) {
+    Listener listener;
+    {
+      const std::lock_guard lock(mutex_);
+      listener = listener_;
+    }
+    if (listener) listener(news);
+  }
+
   std::mutex mutex_;  // of the next
   std::vector<Waiting> waiting_;
+  std::vector<agent::News> news_;
+  Listener listener_;
 };
 
 class TwoMachines {
@@ -129,9 +170,24 @@ class TwoMachines {
            machines_[1 - first]->settle_one(dice_(), fate);
   }
 
+  bool deliver_one() {
+    const std::size_t first = below(2);
+    const bool again = below(4) == 0;
+    return machines_[first]->deliver_one(dice_(), again) ||
+           machines_[1 - first]->deliver_one(dice_(), again);
+  }
+  // The next order of some kind is not carried out, and its answer says so.
+  void let_fail() {
+    testing::FakeAgent& machine = machines_[below(2)]->inside;
+    int* const failures[] = {&machine.machine.refuse, &machine.runtime.fail_starts,
+                             &machine.runtime.fail_stops, &machine.runtime.fail_finds,
+                             &machine.runtime.fail_forgets};
+    *failures[below(std::size(failures))] = 1;
+  }
+
   // One thing that happens.
   void happen() {
-    switch (below(12)) {
+    switch (below(15)) {
       case 0: {
         NewJob wanted(jobs::testing::spec(below(2) == 0 ? 500 : 1000, 1 + below(3)));
         wanted.owner = "ada";
@@ -163,6 +219,13 @@ class TwoMachines {
       case 8:
         clock_.advance(std::chrono::seconds(1 + below(10)));
         break;
+      case 9:
+        let_fail();
+        break;
+      case 10:
+      case 11:
+        (void)deliver_one();
+        break;
       default:
         (void)settle_one();
     }
@@ -191,6 +254,8 @@ class TwoMachines {
   // Everybody answers, and whoever runs comes to an end.
   void come_to_rest() {
     while (settle_one()) {
+    }
+    while (deliver_one()) {
     }
     set_calm(true);
     for (int round = 0; round < 400; ++round) {
@@ -223,7 +288,7 @@ class TwoMachines {
 };
 
 TEST(AgentFaults, AnyScheduleStartsNothingTwiceAndLosesNothing) {
-  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 24; ++seed) {
     SCOPED_TRACE(seed);
     TwoMachines fleet(seed);
     for (int i = 0; i < 400; ++i) fleet.happen();
