@@ -52,8 +52,13 @@ json::value root_pid(const ledger::TenantRecord& record) {
 }
 
 json::object record_document(const ledger::TenantRecord& record) {
+  const bool has_job = record.member.job != model::JobId();
   return {{"id", record.id.value()},
           {"name", record.name},
+          {"holder", to_string(record.holder)},
+          {"job", has_job ? json::value(record.member.job.value()) : json::value(nullptr)},
+          {"attempt", record.member.attempt},
+          {"rank", record.member.rank},
           {"user", sys::user_name(record.uid)},
           {"uid", record.uid},
           {"pid", root_pid(record)},

@@ -80,11 +80,13 @@ void add_tenants(UseHistory& history, const std::string& document, std::int64_t 
   if (code || !tenants.is_array()) return;
   for (const json::value& tenant : tenants.get_array()) {
     if (!tenant.is_object()) continue;
-    const json::value* const name = tenant.get_object().if_contains("name");
     const json::value* const slices = tenant.get_object().if_contains("slices");
-    if (name == nullptr || !name->is_string() || slices == nullptr || !slices->is_array()) continue;
-    const auto member = model::parse_member_key(name->get_string());
-    if (!member) continue;
+    if (slices == nullptr || !slices->is_array()) continue;
+    const model::MemberKey member{
+        .job = model::JobId(number_at(tenant.get_object(), "job")),
+        .attempt = static_cast<std::uint32_t>(number_at(tenant.get_object(), "attempt")),
+        .rank = static_cast<std::uint32_t>(number_at(tenant.get_object(), "rank"))};
+    if (member.job == model::JobId()) continue;
     for (const json::value& slice : slices->get_array()) {
       if (!slice.is_object()) continue;
       const json::value* const gpu = slice.get_object().if_contains("gpu");
@@ -94,7 +96,7 @@ void add_tenants(UseHistory& history, const std::string& document, std::int64_t 
       const auto used = number_at(slice.get_object(), "usedShareThousandths");
       const auto memory = number_at(slice.get_object(), "memoryUsedBytes") / kMebibyte;
       history.add(
-          *member, std::string(uuid->get_string()),
+          member, std::string(uuid->get_string()),
           {unix_seconds, static_cast<std::uint32_t>(used), static_cast<std::uint32_t>(memory)});
     }
   }

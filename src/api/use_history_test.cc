@@ -60,11 +60,13 @@ TEST(UseHistory, ForgetsTheSeriesThatEndedLongestAgoWhereThereAreTooMany) {
 TEST(UseHistory, TakesMembersFromTheDocumentOfAMachineAndNothingElse) {
   UseHistory history;
   add_tenants(history, R"([
-    {"name": "job-3.1.0", "slices": [
+    {"name": "notebook", "holder": "process", "job": 3, "attempt": 1, "rank": 0, "slices": [
       {"gpu": {"uuid": "GPU-a"}, "usedShareThousandths": 250, "memoryUsedBytes": 10485760},
       {"gpu": {"uuid": "GPU-b"}, "usedShareThousandths": null, "memoryUsedBytes": -4}]},
-    {"name": "notebook", "slices": [{"gpu": {"uuid": "GPU-a"}, "usedShareThousandths": 1}]},
-    {"name": 3}, 4, {"name": "job-4.1.0", "slices": [7, {"gpu": 3}, {"gpu": {"uuid": 2}}]}])",
+    {"name": "job-5.1.0", "job": null, "attempt": 0, "rank": 0,
+     "slices": [{"gpu": {"uuid": "GPU-a"}, "usedShareThousandths": 1}]},
+    {"job": -3, "slices": [{"gpu": {"uuid": "GPU-a"}}]}, {"job": "3"}, 4,
+    {"job": 4, "attempt": 1, "rank": 0, "slices": [7, {"gpu": 3}, {"gpu": {"uuid": 2}}]}])",
               60);
   const auto series = history.of(JobId(3), 1);
   ASSERT_EQ(series.size(), 2U);
@@ -73,6 +75,7 @@ TEST(UseHistory, TakesMembersFromTheDocumentOfAMachineAndNothingElse) {
   EXPECT_EQ(series[1].points.front().used_thousandths, 0U);
   EXPECT_EQ(series[1].points.front().memory_mebibytes, 0U);
   EXPECT_TRUE(history.of(JobId(4), 1).empty());
+  EXPECT_TRUE(history.of(JobId(5), 1).empty()) << "a name says nothing";
   add_tenants(history, "no JSON", 65);
   EXPECT_EQ(history.of(JobId(3), 1).front().points.size(), 1U);
 }

@@ -127,6 +127,8 @@ json::array tenant_documents(const Fleet& fleet) {
     if (slices.empty()) continue;
     tenants.push_back(json::object{
         {"id", job.job.id.value()},
+        {"holder", to_string(model::Holder::kMembers)},
+        {"job", job.job.id.value()},
         {"name", escape_for_terminal(job.job.spec.name)},
         {"user", job.space()},
         {"class", to_string(job.job.spec.job_class)},

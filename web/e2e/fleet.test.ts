@@ -28,7 +28,7 @@ function stats(): object {
       });
       for (let s = 0; s < slices; s += 1) {
         tenants.push({
-          id: tenants.length + 1, name: `job-${tenants.length + 1}.1.0`, user: owners[(k + s) % owners.length], command: '',
+          id: tenants.length + 1, name: `job-${tenants.length + 1}.1.0`, holder: 'members', job: null, attempt: 1, rank: 0, user: owners[(k + s) % owners.length], command: '',
           sinceUnixSeconds: 0, class: 'batch', mode: 'timeslice', state: 'running',
           slices: [{
             gpu: { index: i, uuid, model: '' }, shareThousandths: 300, capped: false, memoryLimitBytes: 45_000_000_000,

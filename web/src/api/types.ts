@@ -48,6 +48,12 @@ export interface TenantSlice {
 export interface Tenant {
   id: number;
   name: string;
+  /** What uses its slices: members that the queue started, a process of its own, or nothing yet. */
+  holder: 'members' | 'process' | 'slice';
+  /** Nothing for what was granted before everybody was a job. */
+  job: number | null;
+  attempt: number;
+  rank: number;
   user: string;
   command: string;
   sinceUnixSeconds: number;

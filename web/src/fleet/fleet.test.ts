@@ -19,20 +19,20 @@ const slice = (uuid: string, share: number, used: number | null) => ({
   gpu: { index: 0, uuid, model: '' }, shareThousandths: share, capped: false, memoryLimitBytes: 300,
   memoryUsedBytes: 100, memoryPeakBytes: 100, usedShareThousandths: used,
 });
-const tenant = (name: string, uuid: string, used: number | null) => ({
-  id: 1, name, user: 'root', command: '', sinceUnixSeconds: 0, class: 'batch', mode: 'timeslice',
+const tenant = (name: string, uuid: string, used: number | null, job: number | null = null) => ({
+  id: 1, name, holder: 'members' as const, job, attempt: 1, rank: 0, user: 'root', command: '', sinceUnixSeconds: 0, class: 'batch', mode: 'timeslice',
   state: 'running', slices: [slice(uuid, 300, used)],
 });
 const nobody = { get: () => undefined };
 
 it('puts slices on their GPUs, by the owners of their jobs', () => {
   const stats = fleet(2, 2);
-  stats.tenants.push(tenant('job-7.1.0', 'GPU-n1-0', 570), tenant('notebook', 'GPU-n1-0', 0));
-  const owners = { get: (name: string) => (name === 'job-7.1.0' ? { owner: 'ada', job: { id: 7, name: 'train' } } : undefined) };
+  stats.tenants.push(tenant('job-7.1.0', 'GPU-n1-0', 570, 7), tenant('job-8.1.0', 'GPU-n1-0', 0));
+  const owners = new Map([[7, { id: 7, name: 'train', owner: 'ada' }], [8, { id: 8, name: 'serve', owner: 'ben' }]]);
   const machines = machinesOf(stats, [], owners);
   expect(machines.map((machine) => machine.name)).toEqual(['n0', 'n1']);
   const one = machines[1]?.gpus[0];
-  expect(one?.bands.map((band) => [band.owner, band.title])).toEqual([['ada', 'train'], ['root', 'notebook']]);
+  expect(one?.bands.map((band) => [band.owner, band.title])).toEqual([['ada', 'train'], ['root', 'job-8.1.0']]);
   expect(one?.used).toBeCloseTo(0.57);
   expect(totals(machines)).toMatchObject({ gpus: 4, free: 3, held: 0.6, idle: 0 });
   expect(filtered(machines, 'busy', '')[0]?.gpus).toHaveLength(1);

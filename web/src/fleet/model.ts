@@ -1,13 +1,15 @@
 // The fleet as the picture needs it: machines with their GPUs, GPUs with their slices. Pure.
-import type { Gpu, GpuHealth, Stats } from '../api/types';
+import type { Gpu, GpuHealth, Stats, Tenant } from '../api/types';
 
 export interface Band {
   /** Whose it is. */
   owner: string;
-  /** The tenant; "job-17.1.0" for a member of a job. */
+  /** The tenant. */
   name: string;
   /** What to call it: the name of its job, where it has one. */
   title: string;
+  /** What uses it; nothing where only its job is known. */
+  holder?: Tenant['holder'];
   job?: number;
   share: number;
   capped: boolean;
@@ -31,7 +33,7 @@ export interface Machine {
 }
 
 export interface Owners {
-  get(name: string): { owner: string; job?: { id: number; name: string } } | undefined;
+  get(job: number): { id: number; name: string; owner: string } | undefined;
 }
 
 export function machinesOf(
@@ -51,7 +53,7 @@ export function machinesOf(
     else machines.set(name, { name, gpus: [entry] });
   }
   for (const tenant of stats.tenants) {
-    const whose = owners.get(tenant.name);
+    const job = tenant.job === null ? undefined : owners.get(tenant.job);
     for (const slice of tenant.slices) {
       const entry = byUuid.get(slice.gpu.uuid);
       if (!entry) continue;
@@ -59,10 +61,11 @@ export function machinesOf(
         slice.usedShareThousandths === null ? undefined : slice.usedShareThousandths / 1000;
       entry.used += used ?? 0;
       entry.bands.push({
-        owner: whose?.owner ?? tenant.user,
+        owner: job?.owner ?? tenant.user,
         name: tenant.name,
-        title: whose?.job?.name ?? tenant.name,
-        ...(whose?.job ? { job: whose.job.id } : {}),
+        title: job && job.name !== '' ? job.name : tenant.name,
+        holder: tenant.holder,
+        ...(job ? { job: job.id } : {}),
         share: slice.shareThousandths / 1000,
         capped: slice.capped,
         memoryLimit: slice.memoryLimitBytes,

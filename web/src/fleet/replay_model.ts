@@ -21,7 +21,7 @@ export function machinesAt(
         const list = bands.get(slice.gpu) ?? [];
         list.push({
           owner: job.owner,
-          name: `job-${job.id}.${job.attempt}.${member.rank}`,
+          name: `${job.id}.${job.attempt}.${member.rank}`,
           title: job.name,
           job: job.id,
           share: slice.shareThousandths / 1000,

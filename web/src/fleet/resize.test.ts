@@ -11,7 +11,7 @@ const slice = (index: number) => ({
   memoryUsedBytes: 0, memoryPeakBytes: 0, usedShareThousandths: 0,
 });
 const tenant = (...slices: Tenant['slices']): Tenant => ({
-  id: 1, name: 'server', user: 'ada', command: '', sinceUnixSeconds: 0, class: 'batch', mode: 'timeslice', state: 'running', slices,
+  id: 1, name: 'server', holder: 'process', job: null, attempt: 0, rank: 0, user: 'ada', command: '', sinceUnixSeconds: 0, class: 'batch', mode: 'timeslice', state: 'running', slices,
 });
 const stats = (...gpus: Stats['gpus']): Stats => ({ unixMilliseconds: 0, hostname: 'a', simulated: true, waiting: 0, gpus, tenants: [] });
 
@@ -58,8 +58,9 @@ describe('the edges of a slice', () => {
   });
 
   it('are those of what somebody started or holds, not of what the queue placed', () => {
-    expect(isResizable('server-2')).toBe(true);
-    expect(isResizable('job-17.1.0')).toBe(false);
-    expect(isResizable('jobber')).toBe(true);
+    expect(isResizable('process')).toBe(true);
+    expect(isResizable('slice')).toBe(true);
+    expect(isResizable('members')).toBe(false);
+    expect(isResizable(undefined)).toBe(false);
   });
 });

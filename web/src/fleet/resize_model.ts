@@ -87,6 +87,6 @@ export function changeOf(what: What, value: number): { gpu?: string; memory?: st
 }
 
 /** Members of jobs are the queue's to change; what was started or held by hand is its owner's. */
-export function isResizable(tenant: string): boolean {
-  return !/^job-\d/.test(tenant);
+export function isResizable(holder: Tenant['holder'] | undefined): boolean {
+  return holder === 'process' || holder === 'slice';
 }

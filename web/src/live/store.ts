@@ -45,19 +45,8 @@ export const activeJobs = new Live<Job[]>(
 export const me = new Live<Person>(() => get('/v1/whoami'));
 export const isAdmin = computed(() => me.data.value?.role === 'admin');
 
-/** Whose a tenant is: the owner of its job, or the user of the machine. */
-export const owners = computed(() => {
-  const names = new Map<string, { owner: string; job?: Job }>();
-  for (const job of activeJobs.data.value ?? []) {
-    for (const member of job.running) {
-      names.set(`job-${job.id}.${job.attempt}.${member.rank}`, { owner: job.owner, job });
-    }
-    if (job.running.length > 0 && job.name !== '' && !names.has(job.name)) {
-      names.set(job.name, { owner: job.owner, job });
-    }
-  }
-  return names;
-});
+/** The jobs by their numbers: whose a tenant is. */
+export const owners = computed(() => new Map((activeJobs.data.value ?? []).map((job): [number, Job] => [job.id, job])));
 
 /** The time, for whatever is shown relative to it. */
 export const now = signal(Date.now());

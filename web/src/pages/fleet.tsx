@@ -177,7 +177,7 @@ function GpuPanel(props: { node: string; one: FleetGpu; machine: Stats | undefin
 /** What a slice is of the GPU and what is done with it; whose it is may pull its edges. */
 function SliceUse(props: { band: Band; machine: Stats | undefined }) {
   const { band, machine } = props;
-  const may = isResizable(band.name) && (isAdmin.value || me.data.value?.name === band.owner);
+  const may = isResizable(band.holder) && (isAdmin.value || me.data.value?.name === band.owner);
   const tenant = may ? machine?.tenants.find((one) => one.name === band.name) : undefined;
   if (tenant && machine) {
     return <Resize tenant={tenant} owner={band.owner} machine={machine} used={band.used === undefined ? null : Math.round(band.used * 1000)} memoryUsed={band.memoryUsed} />;

@@ -93,7 +93,7 @@ function UseView(props: { job: Job }) {
   const guaranteed = job.running.reduce((sum, member) => sum + member.slices.reduce((s, slice) => s + slice.shareThousandths, 0), 0) / 1000;
   const capped = job.running.some((member) => member.slices.some((slice) => slice.capped));
   const limit = Math.max(0, ...job.running.flatMap((member) => member.slices.map((slice) => slice.memoryLimitBytes)));
-  const tenants = (machine?.tenants ?? []).filter((one) => one.name.startsWith(`job-${job.id}.${job.attempt}.`));
+  const tenants = (machine?.tenants ?? []).filter((one) => one.job === job.id && one.attempt === job.attempt);
   const usedNow = tenants.reduce((sum, one) => sum + one.slices.reduce((s, slice) => s + (slice.usedShareThousandths ?? 0), 0), 0) / 1000;
   const accounting = job.accounting;
   const flat = (value: number) => series.times.map(() => value);
@@ -138,7 +138,7 @@ function Holding(props: { job: Job }) {
   const { job } = props;
   const machine = useLive(stats);
   if (job.state !== 'running' || !mayChange(job) || hasMembers(job)) return null;
-  const tenant = machine?.tenants.find((one) => one.name === job.name);
+  const tenant = machine?.tenants.find((one) => one.job === job.id);
   if (!machine || !tenant) return null;
   const used = tenant.slices.every((one) => one.usedShareThousandths === null) ? null : Math.max(...tenant.slices.map((one) => one.usedShareThousandths ?? 0));
   return (
