@@ -199,6 +199,10 @@ class Run {
     } catch (const CLI::ParseError& error) {
       return usage(escape_for_terminal(error.what()));
     }
+    if (const CLI::Option* ignored = line_.tree.ignored_option(line_.chosen())) {
+      return usage(
+          fmt::format("{} does not take {}", full_name(line_.chosen()), ignored->get_name()));
+    }
     const auto choice = parse_color_choice(line_.color);
     if (!choice) return usage(choice.error().message);
     style_ = choose_style(terminal_, *choice);

@@ -148,6 +148,12 @@ TEST(App, SuggestsTheOptionThatWasMeant) {
   EXPECT_TRUE(has(divvy({"gpus", "--colour=never"}).err, "did you mean --color?"));
 }
 
+TEST(App, RefusesOptionsOfTheCommandAbove) {
+  const Outcome outcome = divvy({"serve", "delete", "model", "--replicas", "3"});
+  EXPECT_EQ(outcome.status, kExitUsage);
+  EXPECT_TRUE(has(outcome.err, "divvy serve delete does not take --replicas")) << outcome.err;
+}
+
 TEST(App, RefusesWhatItDoesNotUnderstand) {
   const std::vector<std::string> wrong[] = {
       {"gpus", "0"},       {"gpus", "-o", "xml"},

@@ -35,6 +35,19 @@ const Action* CommandTree::action_of(const CLI::App& command) const {
   return nullptr;
 }
 
+const CLI::Option* CommandTree::ignored_option(const CLI::App& command) const {
+  const CLI::App* app = &command;
+  while (app != nullptr && !acts(*app)) app = app->get_parent();
+  if (app == nullptr) return nullptr;
+  // Those of divvy itself hold everywhere.
+  for (app = app->get_parent(); app != nullptr && app != &root_; app = app->get_parent()) {
+    for (const CLI::Option* option : app->get_options()) {
+      if (option->count() > 0) return option;
+    }
+  }
+  return nullptr;
+}
+
 void CommandTree::takes_command(const CLI::App& command, std::vector<std::string>& words,
                                 std::size_t before, std::string usage) {
   tails_[&command] = {&words, before, std::move(usage)};

@@ -49,6 +49,11 @@ class CommandTree {
   void set_action(const CLI::App& command, Action action);
   // Null where it only has others below it.
   [[nodiscard]] const Action* action_of(const CLI::App& command) const;
+  // Whether it does something itself, and not the one above it.
+  [[nodiscard]] bool acts(const CLI::App& command) const { return actions_.contains(&command); }
+  // An option or argument that was given for a command above the one that acts, which would ignore
+  // it. Null: there is none.
+  [[nodiscard]] const CLI::Option* ignored_option(const CLI::App& command) const;
 
   // What follows "--", or begins with the first word that is no option after `before` arguments and
   // no command below it, is a command of its own and goes to `words`, to the letter.

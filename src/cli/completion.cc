@@ -115,8 +115,10 @@ Candidates values_of(const CLI::Option& option, const CLI::App& command,
   return {.words = listed_words(option.get_description()), .files = false};
 }
 
-void add_options(const CLI::App& command, std::vector<Candidate>& words) {
+void add_options(const CommandTree& tree, const CLI::App& command, std::vector<Candidate>& words) {
   for (const CLI::App* app = &command; app != nullptr; app = app->get_parent()) {
+    // A command that acts itself does not take what is for the one above it, but for divvy's own.
+    if (app != &command && app->get_parent() != nullptr && tree.acts(command)) continue;
     for (const CLI::Option* option : app->get_options()) {
       for (const std::string& name : option->get_lnames()) {
         const Candidate candidate{"--" + name, option->get_description()};
@@ -218,7 +220,7 @@ Candidates complete(const CommandTree& tree, const std::vector<std::string>& wor
     for (Candidate& candidate : found.words) candidate.word.insert(0, before);
     keep_beginning(found, current);
   } else if (current.starts_with("-") && !program) {
-    add_options(*command, found.words);
+    add_options(tree, *command, found.words);
     keep_beginning(found, current);
   } else {
     const auto below = shown_commands(*command);

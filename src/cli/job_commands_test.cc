@@ -433,7 +433,23 @@ TEST_F(JobCommands, SubmitWithFollowShowsTheOutputAndHasTheExitStatusOfTheJob) {
   EXPECT_EQ(outcome.out, "job 17 (train) is queued\nhello\n");
   EXPECT_EQ(outcome.err, "divvy: job 17 has failed: ended with exit code 3\n");
   daemon_.on("GET /v1/jobs/17", job_in("failed", 0, 9));
-  EXPECT_EQ(divvy({"submit", "--wait", "--", "a"}).status, 137);
+  const CliOutcome waited = divvy({"submit", "--wait", "--", "a"});
+  EXPECT_EQ(waited.status, 137);
+  EXPECT_EQ(waited.err, "divvy: job 17 has failed: ended with exit code 0\n") << "as it is told";
+}
+
+TEST_F(JobCommands, SubmitWithAFileAsOutputNamesTheOptionThatIsMeant) {
+  const CliOutcome outcome = divvy({"submit", "--output", "run.log", "--", "a"});
+  EXPECT_EQ(outcome.status, kExitUsage);
+  EXPECT_NE(outcome.err.find("--log FILE"), std::string::npos) << outcome.err;
+}
+
+TEST_F(JobCommands, ASweepOfOneJobSpeaksOfOneJob) {
+  daemon_.on("POST /v1/jobs", R"({"items":[{"id":17,"name":"a","state":"queued"}]})", 201);
+  EXPECT_EQ(divvy({"submit", "--sweep", "seed=1", "--dry-run", "--", "a", "{seed}"}).err,
+            "divvy: 1 job would be taken; nothing was submitted\n");
+  EXPECT_EQ(divvy({"submit", "--sweep", "seed=1,2", "--dry-run", "--", "a", "{seed}"}).err,
+            "divvy: 2 jobs would be taken; nothing was submitted\n");
 }
 
 TEST_F(JobCommands, LogsOfAJobThatWaitsSayThatItDoes) {

@@ -30,7 +30,10 @@ void walk(const Words& command, const std::function<void(const Words&)>& leaf) {
   const std::set<std::string> groups = {"",       "slice", "gpu",   "ledger",  "cdi",
                                         "queue",  "quota", "user",  "token",   "context",
                                         "config", "sim",   "bench", "session", "schedule"};
-  if (!groups.contains(joined(command))) return leaf(command);
+  const std::set<std::string> commands_too = {"serve", "submit"};
+  const bool has_more = groups.contains(joined(command));
+  if (!has_more) leaf(command);
+  if (!has_more && !commands_too.contains(joined(command))) return;
   for (const std::string& below : completed(command, "")) {
     Words next = command;
     next.push_back(below);
@@ -40,9 +43,10 @@ void walk(const Words& command, const std::function<void(const Words&)>& leaf) {
 
 TEST(OutputFormats, AreTheSameForEveryCommandThatListsThings) {
   const std::set<std::string> lists = {
-      "list",         "get",          "ps",           "gpus",  "gpu list",      "slice list",
-      "events",       "queue list",   "quota list",   "usage", "user list",     "token list",
-      "context list", "session list", "session apps", "sweep", "schedule list", "audit"};
+      "list",       "get",           "ps",           "gpus",         "gpu list",
+      "slice list", "events",        "queue list",   "quota list",   "usage",
+      "user list",  "token list",    "context list", "session list", "session apps",
+      "sweep",      "schedule list", "audit",        "nodes",        "serve list"};
   // They print no thing: they do something, follow something, or print a file in its own format.
   const std::set<std::string> without = {"attach",
                                          "backup",
@@ -90,6 +94,7 @@ TEST(OutputFormats, AreTheSameForEveryCommandThatListsThings) {
                                          "schedule suspend",
                                          "schedule resume",
                                          "schedule delete",
+                                         "serve delete",
                                          "update",
                                          "user add",
                                          "user remove",

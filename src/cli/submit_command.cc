@@ -9,6 +9,7 @@
 #include <memory>
 #include <sstream>
 
+#include "base/counted.h"
 #include "base/text.h"
 #include "cli/command_groups.h"
 #include "cli/command_tree.h"
@@ -206,8 +207,9 @@ int submit_sweep(const Session& session, const SubmitArguments& arguments,
             json::serialize(documents[i]), headers);
     if (!submitted) {
       if (!jobs.empty()) {
-        session.say(fmt::format("{} of {} jobs were taken: {}; divvy delete -l {}={} cancels them",
-                                jobs.size(), documents.size(), numbers_text(jobs), kSweepLabel,
+        session.say(fmt::format("of {} {} {} taken: {}; divvy delete -l {}={} cancels what was",
+                                counted(documents.size(), "job"), jobs.size(),
+                                jobs.size() == 1 ? "was" : "were", numbers_text(jobs), kSweepLabel,
                                 sweep));
       }
       return submitted.status();
@@ -215,7 +217,8 @@ int submit_sweep(const Session& session, const SubmitArguments& arguments,
     for (const Answer& job : submitted.answer()["items"].items()) jobs.push_back(job);
   }
   if (arguments.dry_run) {
-    session.say(fmt::format("the {} jobs would be taken; nothing was submitted", documents.size()));
+    session.say(
+        fmt::format("{} would be taken; nothing was submitted", counted(documents.size(), "job")));
     return kExitOk;
   }
   if (jobs.empty()) return kExitError;
@@ -247,7 +250,14 @@ Result<std::vector<json::object>> sweep_documents(const std::vector<std::string>
 }
 
 Result<int> submit(const Session& session, SubmitArguments arguments) {
-  DIVVY_TRY(format, parse_output_format(arguments.format, kFormats));
+  auto parsed_format = parse_output_format(arguments.format, kFormats);
+  if (!parsed_format) {
+    // As with other queues' submit commands, whose --output is a file.
+    return err(parsed_format.error().code,
+               "{}; the output of the job goes to a file with --log FILE",
+               parsed_format.error().message);
+  }
+  const OutputFormat format = *parsed_format;
   std::optional<std::chrono::seconds> timeout;
   if (!arguments.timeout.empty()) {
     DIVVY_TRY(parsed, with_context(model::parse_seconds(arguments.timeout), "--timeout"));
