@@ -77,7 +77,7 @@ std::optional<int> wait_until_ready(const Session& session, const Daemon& daemon
   const DetachOnInterrupt detach(
       fmt::format("stopped waiting; the session goes on: divvy session open {}", opened.job));
   for (bool said = false;; std::this_thread::sleep_for(kPause)) {
-    if (is_ready(daemon, app, opened)) return std::nullopt;
+    const bool ready = is_ready(daemon, app, opened);
     const Asked job = ask(session, "GET", fmt::format("/v1/jobs/{}", opened.job));
     if (!job) return job.status();
     const std::string state = job.answer()["state"].text();
@@ -85,6 +85,8 @@ std::optional<int> wait_until_ready(const Session& session, const Daemon& daemon
       say_how_it_ended(session, app, opened.job, state);
       return kExitError;
     }
+    // Who answered was the app only if it runs still: others may have its port when it has ended.
+    if (ready && state == "running") return std::nullopt;
     // Every attempt has ports of its own.
     if (const auto now = app_session_of(job.answer())) opened = *now;
     if (!said) session.say(fmt::format("waiting until {} answers ...", app.name));
