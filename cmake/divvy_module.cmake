@@ -80,10 +80,11 @@ function(divvy_module)
   endforeach()
 endfunction()
 
-# divvy_test(name [ALONE] [TIMEOUT seconds] SOURCES ... LINK ...): a GoogleTest executable, one ctest
-# entry per test case. ALONE: no other test runs beside them. TIMEOUT: of each, 300 unless told.
+# divvy_test(name [ALONE] [LOCK what] [TIMEOUT seconds] SOURCES ... LINK ...): a GoogleTest
+# executable, one ctest entry per test case. ALONE: no other test runs beside them. LOCK: no other
+# test with the same lock. TIMEOUT: of each, 300 unless told.
 function(divvy_test name)
-  cmake_parse_arguments(T "ALONE" "TIMEOUT" "SOURCES;LINK;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(T "ALONE" "LOCK;TIMEOUT" "SOURCES;LINK;ENVIRONMENT" ${ARGN})
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 300)
   endif()
@@ -93,7 +94,7 @@ function(divvy_test name)
   divvy_precompile(${name} <gtest/gtest.h>)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${T_TIMEOUT}
-    RUN_SERIAL ${T_ALONE} ENVIRONMENT "${T_ENVIRONMENT}")
+    RUN_SERIAL ${T_ALONE} RESOURCE_LOCK "${T_LOCK}" ENVIRONMENT "${T_ENVIRONMENT}")
 endfunction()
 
 # A fuzzer source defines LLVMFuzzerTestOneInput. With preset `fuzz` it becomes a libFuzzer

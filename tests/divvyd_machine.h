@@ -94,6 +94,9 @@ class Machine : public ::testing::Test {
 // Waits for something to become true; false after a time in which it should have ten times over.
 bool eventually(const std::function<bool()>& condition);
 
+// A port of the loopback that nobody listens on now.
+[[nodiscard]] std::uint16_t free_port();
+
 // A process of a tenant as the daemon sees it, without CUDA: speaks on the tenant's socket.
 class FakeProcess {
  public:

@@ -32,9 +32,9 @@ class PeopleSystem : public JobMachine {
     environment_.push_back("DIVVY_CONFIG=" + (folder() / "client.yaml").string());
     start_served();
   }
-  void start_served() {
-    // Tests ask again and again until something happens.
-    start_daemon({"--set", "api.max_rate=100000", "--set", "api.address=127.0.0.1:0", "--set",
+  // Most tests ask again and again until something happens.
+  void start_served(const std::string& max_rate = "100000") {
+    start_daemon({"--set", "api.max_rate=" + max_rate, "--set", "api.address=127.0.0.1:0", "--set",
                   "api.certificate=" + identity_.certificate.string(), "--set",
                   "api.key=" + identity_.key.string()});
     const std::string log = daemon_log();
@@ -117,6 +117,17 @@ TEST_F(PeopleSystem, ARefusedTokenIsLoggedWithTheAddressAndWithoutTheToken) {
   EXPECT_FALSE(has(daemon_log(), "divvy_guess"));
 }
 
+TEST_F(PeopleSystem, WhoGuessesTokensIsSlowedDownAndNobodyElseAtTheSameAddress) {
+  add_person("ada");
+  const std::string token = token_for("ada");
+  stop_daemon(SIGTERM);
+  start_served("5");
+  while (status("divvy_guess", "GET", "/v1/whoami") == 401) {
+  }
+  EXPECT_EQ(status("divvy_guess", "GET", "/v1/whoami"), 429);
+  EXPECT_EQ(status(token, "GET", "/v1/whoami"), 200);
+}
+
 TEST_F(PeopleSystem, TheNetworkApiRefusesPlaintext) {
   const auto plain = net::http_request(
       net::TcpAddress{"127.0.0.1", port_},
@@ -197,7 +208,7 @@ TEST_F(PeopleSystem, AServiceIsItsOwnersAndTheAdmins) {
   const auto made = call(
       ada, "POST", "/v1/services",
       json::serialize(json::object{{"name", "hers"},
-                                   {"port", 17'017},
+                                   {"port", free_port()},
                                    {"job",
                                     {{"gpu", 0.1},
                                      {"working_directory", "/"},
@@ -220,6 +231,8 @@ TEST_F(PeopleSystem, AServiceIsItsOwnersAndTheAdmins) {
   }
   EXPECT_EQ(status(eve, "DELETE", "/v1/services/hers"), 200);
   EXPECT_TRUE(eventually([&] { return status(eve, "GET", "/v1/services/hers") == 404; }));
+  EXPECT_TRUE(
+      eventually([&] { return !fs::exists(folder() / "run" / "serve" / "own" / "haproxy.pid"); }));
 }
 
 TEST_F(PeopleSystem, EveryRouteAsksForThePermissionOfItsRow) {

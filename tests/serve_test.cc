@@ -26,15 +26,6 @@ sockaddr_in local(std::uint16_t port) {
   return address;
 }
 
-std::uint16_t free_port() {
-  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address = local(0);
-  EXPECT_EQ(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  socklen_t size = sizeof address;
-  ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size);
-  return ntohs(address.sin_port);
-}
-
 // The body of the answer; "failed: ..." where there is none with 200.
 std::string request(std::uint16_t port, const std::string& method = "GET") {
   const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -250,12 +241,14 @@ TEST_F(Serving, FromOneToFiveToNoneAndBackForARequestThatWaits) {
 
 TEST_F(Serving, AVersionThatDoesNotGetReadyIsTakenBackAndNobodyNotices) {
   start_daemon();
-  make("2", {"--ready-within", "1s"});
+  make("2");
   Client reader(port_, "GET");
+  EXPECT_EQ(divvy({"serve", "scale", "model", "--ready-within", "1s"}).status, 0);
   const Outcome sick = serve({"update", "model", "--wait"}, {"two", "sick"});
   EXPECT_EQ(sick.status, 1);
   EXPECT_TRUE(has(sick.err, "version 2 was taken back: ")) << sick.err;
   EXPECT_TRUE(has(sick.err, "/health did not answer")) << sick.err;
+  EXPECT_EQ(divvy({"serve", "scale", "model", "--ready-within", "5m"}).status, 0);
   const Outcome gone = serve({"update", "model", "--wait"}, {"three", "gone"});
   EXPECT_EQ(gone.status, 1);
   EXPECT_TRUE(has(gone.err, "ended 3 times by themselves")) << gone.err;

@@ -150,7 +150,7 @@ TEST_F(Tunnels, TheEndOfAConnectionReachesTheJobAndInterruptingTheCommandIsNoErr
 }
 
 TEST_F(Tunnels, WhoComesBackTooLateIsToldSo) {
-  start_daemon({"--set", "api.keep_channels=1s"});
+  start_daemon({"--set", "api.keep_channels=5s"});
   submit_echo();
   const Forward forwarded = forward();
   const UniqueFd client = connect_to_local(forwarded.port);

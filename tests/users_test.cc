@@ -188,7 +188,7 @@ TEST_F(Users, EnterTheirOwnJobsAndNoOthers) {
 
 // What a tenant sends into a channel is parsed with that tenant's rights.
 TEST_F(Users, RelaysOfChannelsHaveTheRightsOfTheJobsUserAndNoMore) {
-  start_with_people({"--set", "api.keep_channels=1s"});
+  start_with_people({"--set", "api.keep_channels=60s"});
   const std::uint64_t id = running_job(kAda, "exec sleep 1000");
   const UniqueFd server(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};

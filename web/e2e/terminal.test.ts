@@ -94,7 +94,7 @@ it('goes on in the same shell when the daemon was killed and started again', asy
   await shoot(page, 'terminal-reconnecting');
   const { writeFileSync } = await import('node:fs');
   writeFileSync(`${daemon.folder}/on`, '');
-  await page.keyboard.type('echo after: $$\n');
+  await page.keyboard.type('wait; echo after: $$\n');
   await daemon.start();
   await isState('connected');
   await shows(/counted/);
