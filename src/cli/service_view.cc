@@ -1,6 +1,6 @@
 #include "cli/service_view.h"
 
-#include "base/plural.h"
+#include "base/counted.h"
 #include "cli/job_view.h"
 
 namespace divvy::cli {

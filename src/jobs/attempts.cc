@@ -4,7 +4,7 @@
 #include <numeric>
 #include <ranges>
 
-#include "base/plural.h"
+#include "base/counted.h"
 #include "base/text.h"
 #include "jobs/explain.h"
 #include "jobs/retry.h"

@@ -1,6 +1,6 @@
 #include "jobs/job_check.h"
 
-#include "base/plural.h"
+#include "base/counted.h"
 #include "base/text.h"
 #include "model/seconds.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/plural.h"
+#include "base/counted.h"
 #include "base/text.h"
 
 namespace divvy::jobs {

@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "base/plural.h"
+#include "base/counted.h"
 #include "base/text.h"
 #include "model/seconds.h"
 #include "place/policy.h"

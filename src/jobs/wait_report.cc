@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/check.h"
-#include "base/plural.h"
+#include "base/counted.h"
 #include "base/text.h"
 #include "place/explain.h"
 

@@ -13,8 +13,8 @@
 #include <algorithm>
 #include <boost/json.hpp>
 
+#include "base/counted.h"
 #include "base/log.h"
-#include "base/plural.h"
 #include "kube/cluster_queue.h"
 #include "kube/json_view.h"
 #include "kube/object_names.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "base/plural.h"
+#include "base/counted.h"
 
 namespace divvy::serve {
 namespace {
