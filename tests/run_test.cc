@@ -128,6 +128,23 @@ TEST_F(Run, RefusesWithSeventyFiveAndSaysWhoHoldsWhat) {
   EXPECT_EQ(divvy({"run", "--gpu", "2", "--", "/bin/true"}).status, 0);
 }
 
+TEST_F(Run, ThatWaitedInAQueueStillHasItsTerminal) {
+  Program holder = hold("holder", {"--gpu", "2"});
+  const std::string said = (folder() / "said").string();
+  const std::string command = fmt::format(
+      "exec {} run --queue default --gpu 0.5 -- sh -c 'test -t 0 && test -t 1 && echo interactive'",
+      DIVVY_PROGRAM);
+  Program second =
+      start({"/usr/bin/script", "--quiet", "--return", "--command", command, said}, "second");
+  ASSERT_TRUE(
+      eventually([&] { return ask("GET", "/v1/node").body.at("waiting").to_number<int>() == 1; }));
+  let_go("holder");
+  EXPECT_EQ(second.finish().status, 0);
+  std::ifstream file(said);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_TRUE(has(text, "interactive")) << text;
+}
+
 TEST_F(Run, ReleasesWhatAKilledCommandHeld) {
   Program holder = hold("victim", {"--gpu", "2"});
   holder.signal(SIGKILL);

@@ -58,7 +58,7 @@ constexpr FieldRow kJobSpec[] = {
     {"preemptible", "boolean-", ""}, {"grace", "seconds-", "\"30s\", or seconds"},
     {"minimum_run", "seconds-", ""}, {"time_limit", "seconds?-", ""},
     {"expected", "seconds?-", ""}, {"array", "Array?-", ""},
-    {"after", "[id|Dependency]-", ""}, {"retry", "Retry-", ""}, {"labels", "{text}-", ""},
+    {"after", "[id|Dependency]-", ""}, {"retry", "Retry-", ""}, {"labels", "{text|integer}-", ""},
     {"mode", "<timeslice,mps>?-", "How its GPU is shared; null: as the machine is set up"},
     {"holder", "<members,process,slice>-", "What uses its slices; members in a new job"},
     {"hold_for_capacity", "boolean-", "Wait also for GPUs that are not there"}};

@@ -1,5 +1,6 @@
 #include "api/openapi.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
@@ -164,6 +165,48 @@ TEST_F(OpenApi, WhatIsNotDescribedIsFound) {
                    .content_type = "application/json",
                    .body = R"({"apiVersion":"a","kind":"b","items":[]})"}),
             Problems{"?colour: was taken and is not described"});
+}
+
+// The document is as strict as the server: what it lets through is described, what it refuses is
+// not.
+TEST_F(OpenApi, WhatTheServerRefusesOfAJobTheDocumentRefusesToo) {
+  const auto sent = [this](const std::string& job) {
+    return check({.method = "POST",
+                  .path = "/v1/jobs",
+                  .query = {},
+                  .request_body = job,
+                  .status = 201,
+                  .content_type = "application/json",
+                  .body = R"({"apiVersion":"a","kind":"b","items":[]})"});
+  };
+  EXPECT_EQ(sent(R"({"gpu":1,"command":["x"]})"), Problems{});
+  for (const char* field :
+       {R"("colour":"red")", R"("name":"-x")", R"("queue":"a//b")", R"("members":0)",
+        R"("priority":1001)", R"("priority":-1001)", R"("class":"fast")", R"("topology":"ring")",
+        R"("mode":"mig")", R"("after":[0])", R"("after":[{"job":0}])", R"("labels":{"a":[]})",
+        R"("stdin":"yes")", R"("container":{})", R"("container":{"image":"a","colour":"red"})",
+        R"("limits":{"colour":1})", R"("retry":{"most":-1})",
+        R"("where":{"spread":{"domain":"street"}})", R"("array":{"first":-1,"last":3})"}) {
+    const std::string job = fmt::format(R"({{"gpu":1,"command":["x"],{}}})", field);
+    EXPECT_FALSE(parse_job_request(job).has_value()) << job;
+    EXPECT_NE(sent(job), Problems{}) << job;
+  }
+}
+
+TEST_F(OpenApi, AnIdIsAPositiveNumberAndAStateOneOfItsWords) {
+  json::object job = job_document(full_job(), JobDetail::kOutside);
+  job["id"] = 0;
+  job["state"] = "tired";
+  EXPECT_EQ(answer("/v1/jobs/7", job).size(), 2U);
+  for (const auto& [path, operations] : document_.at("paths").as_object()) {
+    for (const auto& [method, operation] : operations.as_object()) {
+      EXPECT_FALSE(operation.at("responses").as_object().contains("default")) << path;
+      for (const json::value& parameter : operation.at("parameters").as_array()) {
+        if (parameter.at("in") != "path" || !path.starts_with("/v1/jobs/")) continue;
+        EXPECT_EQ(parameter.at("schema").at("minimum"), 1) << path;
+      }
+    }
+  }
 }
 
 TEST_F(OpenApi, RefusalsAreProblems) {

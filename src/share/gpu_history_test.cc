@@ -44,6 +44,11 @@ struct Owed {
     most_ns = std::max(most_ns, now_ns - least_ns);
   }
   void no_work() { now_ns = least_ns = 0; }
+  // Somebody else was given as much in advance: windows that began before allow for it.
+  void allow(double ns) {
+    now_ns -= ns;
+    least_ns = std::min(least_ns, now_ns);
+  }
 };
 
 class History {
@@ -147,7 +152,7 @@ class History {
     } else {
       add(kPrograms[pick(0, std::size(kPrograms) - 1)], share, TenantClass::kBatch);
     }
-    note_bursts();
+    note_bursts(gpu_.tenants.size() - 1);
   }
 
   void change(std::size_t who) {
@@ -160,23 +165,25 @@ class History {
     gpu_.change(who, terms);
     // What it is entitled to is another thing from here on.
     owed_[who].no_work();
-    note_bursts();
+    note_bursts(who);
   }
 
-  void note_bursts() {
+  // How far a tenant may be ahead: one of the latency class, by its burst.
+  [[nodiscard]] double burst_ns(std::size_t i) const {
+    const auto& tenant = gpu_.tenants[i];
+    if (!tenant.there || tenant.terms.tenant_class != TenantClass::kLatency) return 0;
+    const GpuSchedule::Tuning& tuning = gpu_.schedule.tuning();
+    return std::max(static_cast<double>(tuning.least_burst_ns),
+                    static_cast<double>(tuning.burst_ns) * tenant.terms.share / 1000.0) +
+           2.0 * kMs;
+  }
+
+  // Every newcomer of the latency class, and whoever is changed, has a burst of its own.
+  void note_bursts(std::size_t newcomer) {
     double bursts = 0;
-    for (const auto& tenant : gpu_.tenants) {
-      if (!tenant.there || tenant.terms.tenant_class != TenantClass::kLatency) continue;
-      const GpuSchedule::Tuning& tuning = gpu_.schedule.tuning();
-      bursts += std::max(static_cast<double>(tuning.least_burst_ns),
-                         static_cast<double>(tuning.burst_ns) * tenant.terms.share / 1000.0) +
-                2.0 * kMs;
-    }
+    for (std::size_t i = 0; i < gpu_.tenants.size(); ++i) bursts += burst_ns(i);
     most_bursts_ns_ = std::max(most_bursts_ns_, bursts);
-    // Every newcomer of the latency class has a burst of its own: windows are between two of them.
-    if (bursts > 0) {
-      for (Owed& owed : owed_) owed.no_work();
-    }
+    for (Owed& owed : owed_) owed.allow(burst_ns(newcomer));
   }
 
   void tick() {
