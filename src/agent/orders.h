@@ -53,7 +53,7 @@ struct Granted {
   Environment environment = {};               // of a process
   std::vector<std::string> cdi_devices = {};  // of a container
   model::TenantId tenant = {};                // as the machine knows it
-  std::string document = {};                  // what was granted, as the API shows it; of a member none
+  std::string document = {};  // what was granted, as the API shows it; of a member none
   friend bool operator==(const Granted&, const Granted&) = default;
 };
 

@@ -26,6 +26,7 @@ export function LogView(props: { job: Job }) {
   const [problem, setProblem] = useState('');
   const [state, setState] = useState<'reading' | 'over'>('reading');
   const frame = useRef<HTMLDivElement>(null);
+  const lastTop = useRef(0);
   const found = useRef<{ text: string; version: number; lines: number[] }>({ text: '', version: -1, lines: [] });
 
   useEffect(() => {
@@ -165,9 +166,14 @@ export function LogView(props: { job: Job }) {
       <div class="log" ref={frame} tabIndex={0} role="log" aria-label="Lines" aria-live="off"
         onScroll={(event) => {
           const element = event.currentTarget;
-          setTop(element.scrollTop);
           const atEnd = element.scrollTop + element.clientHeight >= element.scrollHeight - lineHeight;
-          if (follow !== atEnd) setFollow(atEnd);
+          // What came since the last look may have moved the end away: only somebody who scrolls up
+          // wants to stay.
+          const wentUp = element.scrollTop < lastTop.current;
+          lastTop.current = element.scrollTop;
+          setTop(element.scrollTop);
+          if (atEnd) setFollow(true);
+          else if (wentUp) setFollow(false);
         }}>
         <div class="lines" style={{ height: `${buffer.length * lineHeight}px` }}>{lines}</div>
         {buffer.length === 0 && problem === '' && <p class="quiet">{state === 'over' ? 'It wrote nothing.' : 'Nothing yet.'}</p>}

@@ -29,8 +29,8 @@ export function secondsOf(time: string | number | null | undefined): number | un
 export function sessionsOf(jobs: readonly Job[], now: number): AppSession[] {
   const found: AppSession[] = [];
   for (const job of jobs) {
-    const app = job.spec?.labels?.[sessionLabel];
-    if (app === undefined || app === '') continue;
+    const app = String(job.spec?.labels?.[sessionLabel] ?? '');
+    if (app === '') continue;
     const limit = secondsOf(job.spec?.time_limit);
     const started = job.startedUnixMilliseconds;
     const runs = limit !== undefined && started !== null;
