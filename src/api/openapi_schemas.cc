@@ -262,7 +262,9 @@ constexpr FieldRow kWhatIf[] = {
     {"policies", "[text]", "That there are"}, {"policy", "text", "That is in force"}};
 constexpr FieldRow kScaleRequest[] = {
     {"least", "integer(0..128)-", "0: none while nobody asks for anything"}, {"most", "integer(0..128)-", ""},
-    {"in_flight", "integer(1..4294967295)-", "Requests that one replica works on at a time"},
+    {"in_flight", "integer(0..4294967295)-", "Requests that one replica works on at a time; 0: they do not decide"},
+    {"latency_ms", "integer(0..4294967295)-", "Until an answer begins, on average; 0: that does not decide"},
+    {"gpu_use", "integer(0..100)-", "Percent of its share that a replica uses, on average; 0: that does not decide"},
     {"calm", "seconds-", "So long fewer would do, before there are fewer"},
     {"idle", "seconds-", "So long without a request, before there is none"}};
 constexpr FieldRow kServiceChange[] = {
@@ -285,7 +287,8 @@ constexpr FieldRow kVersionRequest[] = {
 constexpr FieldRow kPromotionRequest[] = {{"weight", "integer(1..100)?-", "Percent of the requests"}};
 constexpr FieldRow kRollbackRequest[] = {{"to", "count?-", "The number of a version"}};
 constexpr FieldRow kServiceScale[] = {
-    {"least", "integer", ""}, {"most", "integer", ""}, {"inFlight", "integer", "For each replica"},
+    {"least", "integer", ""}, {"most", "integer", ""}, {"inFlight", "integer", "For each replica; 0: it does not decide"},
+    {"latencyMs", "integer", "Likewise"}, {"gpuUsePercent", "integer", "Likewise"},
     {"calmSeconds", "integer", ""}, {"idleSeconds", "integer", ""}};
 constexpr FieldRow kServiceCandidate[] = {
     {"version", "integer", ""}, {"weight", "integer", "Percent of the requests"}};

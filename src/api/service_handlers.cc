@@ -125,6 +125,8 @@ json::object service_document(const Call& call, const Service& service) {
                         {"scale", json::object{{"least", scale.least},
                                                {"most", scale.most},
                                                {"inFlight", scale.in_flight},
+                                               {"latencyMs", scale.latency_ms},
+                                               {"gpuUsePercent", scale.gpu_use},
                                                {"calmSeconds", scale.calm.count()},
                                                {"idleSeconds", scale.idle.count()}}},
                         {"desiredReplicas", service.desired},

@@ -32,12 +32,16 @@ constexpr OutputFormat kListFormats[] = {OutputFormat::kTable, OutputFormat::kWi
 constexpr OutputFormat kTextFormats[] = {OutputFormat::kTable, OutputFormat::kJson,
                                          OutputFormat::kYaml};
 
+// A day.
+constexpr std::uint32_t kLongestLatencyMs = 24 * 60 * 60 * 1000;
+
 struct ServeArguments {
   std::string name;
   SubmitFlags flags;
   std::vector<std::string> command;
-  std::optional<std::uint32_t> port, in_flight, weight, to;
-  std::optional<std::string> replicas, ready, ready_within, drain, request_wait, calm, idle;
+  std::optional<std::uint32_t> port, in_flight, gpu_use, weight, to;
+  std::optional<std::string> replicas, ready, ready_within, drain, request_wait, calm, idle,
+      latency;
   bool wait = false;
   std::string format = "table";
 };
@@ -78,6 +82,22 @@ Status read_replicas(const std::string& text, json::object& replicas) {
   return {};
 }
 
+// "50ms", "2s"
+Result<std::uint32_t> read_milliseconds(const std::string& text) {
+  std::uint32_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, value);
+  const std::string_view unit(read.ptr, end);
+  const std::uint64_t each = unit == "s" ? 1000 : 1;
+  const bool known = unit == "ms" || unit == "s" || (unit.empty() && value == 0);
+  if (read.ec != std::errc() || !known || value > kLongestLatencyMs / each) {
+    return err(ErrorCode::kInvalidArgument,
+               "--latency: \"{}\" is no time like 50ms or 2s; 0 turns it off",
+               escape_for_terminal(text.substr(0, 60)));
+  }
+  return static_cast<std::uint32_t>(value * each);
+}
+
 // The fields of a service that were named.
 Result<json::object> settings_document(const ServeArguments& arguments) {
   json::object document;
@@ -86,6 +106,15 @@ Result<json::object> settings_document(const ServeArguments& arguments) {
     DIVVY_RETURN_IF_ERROR(read_replicas(*arguments.replicas, replicas));
   }
   if (arguments.in_flight) replicas["in_flight"] = *arguments.in_flight;
+  if (arguments.gpu_use) replicas["gpu_use"] = *arguments.gpu_use;
+  bool measured = arguments.gpu_use.value_or(0) > 0;
+  if (arguments.latency) {
+    DIVVY_TRY(latency, read_milliseconds(*arguments.latency));
+    replicas["latency_ms"] = latency;
+    measured = measured || latency > 0;
+  }
+  // Instead of requests in flight, unless they are named, too.
+  if (measured && !arguments.in_flight) replicas["in_flight"] = 0;
   if (arguments.calm) replicas["calm"] = *arguments.calm;
   if (arguments.idle) replicas["idle"] = *arguments.idle;
   if (!replicas.empty()) document["replicas"] = std::move(replicas);
@@ -333,6 +362,14 @@ void add_settings(CLI::App& command, ServeArguments& arguments) {
       .add_option("--in-flight", arguments.in_flight,
                   "Requests that one replica works on at a time (8)")
       ->type_name("COUNT");
+  command
+      .add_option("--latency", arguments.latency,
+                  "Until an answer begins, on average: more replicas above 50ms, fewer below half")
+      ->type_name("TIME");
+  command
+      .add_option("--gpu-use", arguments.gpu_use,
+                  "Percent of its share of the GPU that each replica is to use, on average")
+      ->type_name("PERCENT");
   add_time(command, "--calm", arguments.calm,
            "So long fewer replicas would do, before there are fewer (1m)");
   add_time(command, "--idle", arguments.idle,

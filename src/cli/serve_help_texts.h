@@ -10,7 +10,9 @@ service's port go to those whose ready path answers. A replica that ends is repl
 takes over replica by replica and is taken back when it does not get ready.
 
 --replicas 1..5 adds replicas while there are more than --in-flight requests for each, and takes
-them away when fewer have been enough for a while. --replicas 0..5 also goes to none; the next
+them away when fewer have been enough for a while. --latency 50ms decides by how long answers take
+to begin instead, --gpu-use 70 by how much of its share of the GPU each replica uses; where several
+of the three are named, the most of what each asks for. --replicas 0..5 also goes to none; the next
 request then waits until a replica is there.
 
 Services listen on this machine alone unless services.address of divvyd says otherwise, and
@@ -39,7 +41,9 @@ Examples:
 
 constexpr const char* kServeScaleFooter = R"(Examples:
   divvy serve scale chat --replicas 5
-  divvy serve scale chat --replicas 0..8 --in-flight 4 --idle 10m)";
+  divvy serve scale chat --replicas 0..8 --in-flight 4 --idle 10m
+  divvy serve scale chat --replicas 1..8 --gpu-use 70
+  divvy serve scale chat --latency 0 --in-flight 8)";
 
 constexpr const char* kServePromoteFooter = R"(Examples:
   divvy serve promote chat

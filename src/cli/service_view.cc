@@ -87,6 +87,22 @@ std::string replicas_text(const Answer& service) {
   return fmt::format("{} to {} replicas", least, most);
 }
 
+// "up to 8 requests each, answers within 50 ms, 70 % of each share of the GPU"
+std::string scaling_text(const Answer& scale) {
+  std::vector<std::string> by;
+  if (const auto each = number(scale["inFlight"]); each > 0) {
+    by.push_back(
+        fmt::format("up to {} each", counted(static_cast<std::uint64_t>(each), "request")));
+  }
+  if (const auto latency = number(scale["latencyMs"]); latency > 0) {
+    by.push_back(fmt::format("answers within {} ms", latency));
+  }
+  if (const auto use = number(scale["gpuUsePercent"]); use > 0) {
+    by.push_back(fmt::format("{} % of each share of the GPU", use));
+  }
+  return fmt::format("{}", fmt::join(by, ", "));
+}
+
 ListView service_list_view() {
   ListView view;
   view.name = "name";
@@ -114,6 +130,9 @@ std::string service_summary(const Answer& service, const Style& style) {
   };
   line("address", service_address(service));
   line("replicas", fmt::format("{} ready; {}", ready_text(service), replicas_text(service)));
+  if (service["scale"]["least"].number() != service["scale"]["most"].number()) {
+    line("scaled by", scaling_text(service["scale"]));
+  }
   line("version", version_text(service));
   line("in flight", service["inFlight"].text());
   line("ready path", service["ready"].text());

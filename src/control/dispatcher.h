@@ -108,6 +108,9 @@ class Dispatcher {
   [[nodiscard]] std::optional<model::Job> find(model::JobId job);
   [[nodiscard]] jobs::WaitReport explain(model::JobId job);
   [[nodiscard]] std::optional<model::Seconds> idle_left(model::JobId job);
+  // What percent of its shares a job with one member uses just now; nothing where it has none, or
+  // nobody has measured it yet.
+  [[nodiscard]] std::optional<std::uint32_t> use_of_share(model::JobId job);
   [[nodiscard]] std::vector<jobs::QueueReport> queues();
   [[nodiscard]] std::vector<jobs::UserReport> users();
   // For monitoring. Walks over the jobs in memory, and reads nothing from the store.
@@ -259,6 +262,7 @@ class Dispatcher {
   struct Account {
     WallTime since;   // until then it is in the books
     double used = 0;  // since then, thousandths of a GPU times seconds
+    std::optional<std::uint64_t> latest = {};  // thousandths of a GPU, of the member told of last
   };
   [[nodiscard]] bool count_due(WallTime now) const;
   void count_use(WallTime now, Duration passed, const std::vector<agent::MemberActivity>& used);

@@ -321,6 +321,17 @@ std::vector<ReplicaSeen> Services::look(const serve::Service& service, const Des
   return replicas;
 }
 
+std::optional<std::uint32_t> Services::use_of_gpus(const serve::Service& service) {
+  if (service.settings.scale.gpu_use == 0) return {};
+  serve::Mean use;
+  for (const auto& [job, known] : service.replicas) {
+    if (!known.ready) continue;
+    if (const auto one = parts_.dispatcher.use_of_share(job)) use.add(*one);
+  }
+  if (use.count == 0) return {};
+  return static_cast<std::uint32_t>(use.value());
+}
+
 void Services::start(const serve::Service& service, serve::VersionNumber number, Desk& desk) {
   const WallTime now = parts_.clock.wall_now();
   if (now < desk.not_before) return look_again(desk.not_before - now);
@@ -484,7 +495,10 @@ std::optional<Duration> Services::step() {
     if (report) {
       if (const auto site = report->find(name); site != report->end()) {
         seen.in_flight = site->second.in_flight;
-        traffic = serve::Traffic{site->second.in_flight, site->second.requests};
+        traffic = serve::Traffic{.in_flight = site->second.in_flight,
+                                 .requests = site->second.requests,
+                                 .latency_ms = site->second.latency_ms,
+                                 .gpu_use = use_of_gpus(entry.service)};
       }
     }
     (void)decide(entry, desk, seen, traffic);

@@ -128,6 +128,8 @@ class Services {
   // Whether what was decided could be written down.
   [[nodiscard]] bool decide(Entry& entry, Desk& desk, ServiceSeen& seen,
                             const std::optional<serve::Traffic>& traffic);
+  // Of the replicas that are ready, where that decides about their number.
+  [[nodiscard]] std::optional<std::uint32_t> use_of_gpus(const serve::Service& service);
   void start(const serve::Service& service, serve::VersionNumber version, Desk& desk);
   [[nodiscard]] static proxy::Site site_of(const serve::Service& service, const Desk& desk,
                                            const std::vector<ReplicaSeen>& replicas);

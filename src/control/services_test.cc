@@ -177,6 +177,32 @@ TEST_F(ServicesTest, TheFirstRequestWakesAServiceThatSleeps) {
   EXPECT_EQ(asked(), 1U);
 }
 
+TEST_F(ServicesTest, ReplicasAreAddedWhileTheyUseMoreOfTheirSharesThanTheyAreToUse) {
+  serve::Settings settings = serve::test_settings(1, 3);
+  settings.scale.in_flight = 0;
+  settings.scale.gpu_use = 50;
+  ASSERT_TRUE(services_->make("model", "ada", settings, serve::test_replica()));
+  settle();
+  ASSERT_EQ(asked(), 1U);
+  // Of its fifth of a GPU: two fifths of all of it.
+  house_.machine.active = {{{service().replicas.begin()->first, 1, 0}, 400}};
+  for (int i = 0; i < 20 && service().desired == 1; ++i) {
+    house_.clock.advance(std::chrono::seconds(1));
+    settle(2);
+  }
+  EXPECT_EQ(service().desired, 3U) << "as many as there may be";
+  settle();
+  EXPECT_EQ(asked(), 3U);
+  house_.machine.active.clear();
+  for (const auto& [job, known] : service().replicas)
+    house_.machine.active.push_back({{job, 1, 0}, 0});
+  for (int i = 0; i < 120 && service().desired > 1; ++i) {
+    house_.clock.advance(std::chrono::seconds(1));
+    settle(2);
+  }
+  EXPECT_EQ(service().desired, 1U) << "nobody uses anything";
+}
+
 TEST_F(ServicesTest, AProxyThatSaysNothingChangesNothing) {
   make(2, 2);
   settle();

@@ -10,6 +10,16 @@ using namespace std::chrono_literals;
 constexpr Duration kBookEvery = 60s;
 constexpr Duration kCountEvery = 1s;
 
+// In thousandths of a GPU, of the members that have not ended.
+std::uint64_t share_of(const model::Job& job) {
+  std::uint64_t share = 0;
+  for (const model::JobMember& member : job.members) {
+    if (member.end) continue;
+    for (const model::Slice& slice : member.slices) share += slice.share().thousandths();
+  }
+  return share;
+}
+
 double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
 
 }  // namespace
@@ -22,7 +32,9 @@ void Dispatcher::count_use(WallTime now, Duration passed,
                            const std::vector<agent::MemberActivity>& used) {
   for (const agent::MemberActivity& activity : used) {
     const auto book = books_.find(activity.key.job);
-    if (activity.used == 0 || book == books_.end()) continue;
+    if (book == books_.end()) continue;
+    book->second.latest = activity.used;
+    if (activity.used == 0) continue;
     book->second.used += static_cast<double>(activity.used) * seconds(passed);
     queue_->used(activity.key.job, now);
   }
@@ -47,12 +59,11 @@ void Dispatcher::book(const model::Job& job, WallTime now) {
   row.attempt = job.attempt;
   row.owner = job.owner;
   row.queue = job.spec.queue;
-  double share = 0;
+  const auto share = static_cast<double>(share_of(job));
   double memory_mib = 0;
   for (const model::JobMember& member : job.members) {
     if (member.end) continue;
     for (const model::Slice& slice : member.slices) {
-      share += slice.share().thousandths();
       memory_mib += static_cast<double>(slice.memory().count()) / (1U << 20U);
     }
   }
@@ -60,7 +71,18 @@ void Dispatcher::book(const model::Job& job, WallTime now) {
   row.used = static_cast<std::uint64_t>(held.used);
   row.memory = static_cast<std::uint64_t>(memory_mib * passed);
   unbooked_.push_back(std::move(row));
-  held = {now, 0};
+  held.since = now;
+  held.used = 0;
+}
+
+std::optional<std::uint32_t> Dispatcher::use_of_share(model::JobId job) {
+  const std::lock_guard lock(mutex_);
+  const model::Job* const found = queue_->find(job);
+  const auto held = books_.find(job);
+  if (found == nullptr || found->members.size() != 1 || held == books_.end()) return {};
+  const std::uint64_t share = share_of(*found);
+  if (share == 0 || !held->second.latest) return {};
+  return static_cast<std::uint32_t>(*held->second.latest * 100 / share);
 }
 
 // Once for each member: with the same write the job knows that it has ended.

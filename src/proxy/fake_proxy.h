@@ -46,6 +46,7 @@ class FakeProxy final : public Proxy {
       SiteReport& one = report[site.name];
       one.in_flight = in_flight;
       one.requests = requests;
+      one.latency_ms = latency_ms;
       for (const Server& server : site.servers) {
         one.servers[server.name] = {.healthy = healthy && !sick.contains(server.name),
                                     .in_rotation = server.weight > 0,
@@ -71,6 +72,7 @@ class FakeProxy final : public Proxy {
   std::optional<std::uint16_t> port_taken;  // since then
   std::uint32_t in_flight = 0;
   std::uint64_t requests = 0;
+  std::uint32_t latency_ms = 0;
   int applied = 0;
   std::vector<Site> sites;
 };

@@ -436,6 +436,7 @@ Result<Report> Haproxy::report() {
     if (line.server == "BACKEND") {
       site.in_flight = line.in_flight;
       site.requests = line.requests;
+      site.latency_ms = line.latency_ms;
     } else if (line.server != own_server_name()) {
       ServerReport& server = site.servers[line.server];
       server.in_flight = line.in_flight;

@@ -70,6 +70,9 @@ Result<std::vector<StatLine>> read_stat(std::string_view text) {
     line.in_flight = number_of<std::uint32_t>(table.at(row, "scur"));
     line.requests = number_of<std::uint64_t>(table.at(row, "stot"));
     line.errors = number_of<std::uint64_t>(table.at(row, "hrsp_5xx"));
+    for (const std::string_view part : {"qtime", "ctime", "rtime"}) {
+      line.latency_ms += number_of<std::uint32_t>(table.at(row, part));
+    }
   }
   return lines;
 }

@@ -21,6 +21,9 @@ struct StatLine {
   std::uint32_t in_flight = 0;
   std::uint64_t requests = 0;
   std::uint64_t errors = 0;
+  // On average over the last 1024 requests: in line, until the server was reached, until it
+  // answered.
+  std::uint32_t latency_ms = 0;
   friend bool operator==(const StatLine&, const StatLine&) = default;
 };
 [[nodiscard]] Result<std::vector<StatLine>> read_stat(std::string_view text);

@@ -7,12 +7,12 @@ namespace {
 
 TEST(HaproxyStats, ColumnsAreFoundByTheirNames) {
   const auto lines = read_stat(
-      "# pxname,svname,qcur,scur,stot,hrsp_5xx,\n"
-      "f_8000_model,FRONTEND,,3,17,0,\n"
-      "s_model,j7,0,2,12,1,\n\n");
+      "# pxname,svname,qcur,scur,stot,hrsp_5xx,qtime,ctime,rtime,\n"
+      "f_8000_model,FRONTEND,,3,17,0,,,,\n"
+      "s_model,j7,0,2,12,1,4,1,30,\n\n");
   ASSERT_TRUE(lines);
   ASSERT_EQ(lines->size(), 2U);
-  EXPECT_EQ(lines->at(1), (StatLine{"s_model", "j7", 2, 12, 1}));
+  EXPECT_EQ(lines->at(1), (StatLine{"s_model", "j7", 2, 12, 1, 35}));
 }
 
 TEST(HaproxyStats, TheStateOfServersSaysWhoMayBeAsked) {

@@ -41,8 +41,9 @@ struct ServerReport {
 };
 
 struct SiteReport {
-  std::uint32_t in_flight = 0;  // with those that wait for a server
-  std::uint64_t requests = 0;   // since the proxy began to count
+  std::uint32_t in_flight = 0;   // with those that wait for a server
+  std::uint64_t requests = 0;    // since the proxy began to count
+  std::uint32_t latency_ms = 0;  // until the last answers began, on average
   std::map<std::string, ServerReport> servers;
   friend bool operator==(const SiteReport&, const SiteReport&) = default;
 };

@@ -79,6 +79,7 @@ class Planner {
     for (Version& version : service_.versions) heed(version.failed_at);
     heed(memory_.calm_since);
     heed(memory_.last_request);
+    heed(memory_.measurement.since);
   }
 
   void fail(VersionNumber number) {
@@ -165,18 +166,81 @@ class Planner {
     }
   }
 
+  [[nodiscard]] std::uint32_t wanted_by_requests() const {
+    const std::uint32_t each = service_.settings.scale.in_flight;
+    const std::uint32_t all = traffic_->in_flight;
+    if (each == 0) return all > 0 ? 1 : 0;
+    return all / each + (all % each == 0 ? 0 : 1);
+  }
+
+  // One more or fewer: latency says that they are too few, not how many.
+  [[nodiscard]] std::uint32_t wanted_by_latency(std::uint64_t mean_ms) const {
+    const std::uint32_t target = service_.settings.scale.latency_ms;
+    if (mean_ms > target) return service_.desired + 1;
+    return mean_ms > target / 2 ? service_.desired : service_.desired - 1;
+  }
+  // In proportion, where it is off by more than a tenth.
+  [[nodiscard]] std::uint32_t wanted_by_gpu_use(std::uint64_t mean) const {
+    const std::uint64_t target = service_.settings.scale.gpu_use;
+    if (mean * 10 >= target * 9 && mean * 10 <= target * 11) return service_.desired;
+    const std::uint64_t want = (service_.desired * mean + target - 1) / target;
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(want, Scale::kMost));
+  }
+  void judge_measurement(const Measurement& whole) {
+    const Scale& scale = service_.settings.scale;
+    std::uint32_t want = 0;
+    std::string text;
+    if (scale.latency_ms > 0 && whole.latency_ms.count > 0) {
+      want = std::max(want, wanted_by_latency(whole.latency_ms.value()));
+      text += fmt::format(", answers after {} ms", whole.latency_ms.value());
+    }
+    if (scale.gpu_use > 0 && whole.gpu_use.count == 0) {
+      want = std::max(want, service_.desired);
+    } else if (scale.gpu_use > 0) {
+      want = std::max(want, wanted_by_gpu_use(whole.gpu_use.value()));
+      text += fmt::format(", {} % of their share of the GPU used", whole.gpu_use.value());
+    }
+    memory_.measured = want;
+    memory_.measured_text = std::move(text);
+  }
+  // What was measured, while as many replicas as are wanted were at work. `asked`: there were
+  // requests since the last round.
+  std::uint32_t wanted_by_measurement(bool asked) {
+    const Scale& scale = service_.settings.scale;
+    if (scale.latency_ms == 0 && scale.gpu_use == 0) return 0;
+    if (service_.desired == 0) return 0;
+    Measurement& measurement = memory_.measurement;
+    if (ready() < service_.desired) {
+      forget_measurement();
+      return service_.desired;
+    }
+    if (!measurement.since) measurement.since = now_;
+    if (asked && traffic_->latency_ms) measurement.latency_ms.add(*traffic_->latency_ms);
+    if (traffic_->gpu_use) measurement.gpu_use.add(*traffic_->gpu_use);
+    if (now_ - *measurement.since >= Measurement::kWhole) {
+      judge_measurement(measurement);
+      measurement = {.since = now_};
+    }
+    if (service_.desired > scale.least) look(*measurement.since + Measurement::kWhole);
+    return memory_.measured.value_or(service_.desired);
+  }
+  void forget_measurement() {
+    memory_.measurement = {};
+    memory_.measured.reset();
+    memory_.measured_text.clear();
+  }
+
   // The replicas that are wanted, from the traffic.
   void scale() {
     const Scale& scale = service_.settings.scale;
     service_.desired = std::clamp(service_.desired, scale.least, scale.most);
     if (scale.least == scale.most || !traffic_) return;
-    if (traffic_->requests != memory_.requests || traffic_->in_flight > 0 ||
-        !memory_.last_request) {
+    const bool asked = traffic_->requests != memory_.requests;
+    if (asked || traffic_->in_flight > 0 || !memory_.last_request) {
       memory_.last_request = now_;
       memory_.requests = traffic_->requests;
     }
-    std::uint32_t want = traffic_->in_flight / scale.in_flight +
-                         (traffic_->in_flight % scale.in_flight == 0 ? 0 : 1);
+    std::uint32_t want = std::max(wanted_by_requests(), wanted_by_measurement(asked));
     if (want == 0 && service_.desired > 0 && !is_over(*memory_.last_request, scale.idle)) want = 1;
     want = std::clamp(want, scale.least, scale.most);
     if (want > service_.desired) {
@@ -196,10 +260,12 @@ class Planner {
   }
   void set_desired(std::uint32_t replicas) {
     service_.tell(now_,
-                  fmt::format("{} instead of {}, with {} in flight", counted(replicas, "replica"),
-                              service_.desired, counted(traffic_->in_flight, "request")));
+                  fmt::format("{} instead of {}, with {} in flight{}", counted(replicas, "replica"),
+                              service_.desired, counted(traffic_->in_flight, "request"),
+                              memory_.measured_text));
     service_.desired = replicas;
     memory_.calm_since.reset();
+    forget_measurement();
   }
 
   // How many of each version there are to be.

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "serve/service.h"
@@ -41,6 +42,30 @@ struct Replica {
 struct Traffic {
   std::uint32_t in_flight = 0;  // also those that wait for a replica
   std::uint64_t requests = 0;   // all that ever came; less than before when the proxy is new
+  std::optional<std::uint32_t> latency_ms = {};  // until answers began lately, on average
+  std::optional<std::uint32_t> gpu_use = {};  // percent of their shares that replicas use just now
+};
+
+// A mean in the making.
+struct Mean {
+  std::uint64_t sum = 0;
+  std::uint64_t count = 0;
+
+  void add(std::uint64_t value) {
+    sum += value;
+    ++count;
+  }
+  [[nodiscard]] std::uint64_t value() const { return count == 0 ? 0 : sum / count; }
+};
+
+// Latency and use of the GPU while all replicas that are wanted are at work. They are judged
+// after kWhole: a change shows in them only when it is made.
+struct Measurement {
+  static constexpr model::Seconds kWhole{15};
+
+  std::optional<WallTime> since = {};
+  Mean latency_ms = {};
+  Mean gpu_use = {};
 };
 
 // What need not survive a restart.
@@ -49,6 +74,9 @@ struct Memory {
   std::uint32_t calm_peak = 0;         // the most that would have been needed since then
   std::uint64_t requests = 0;
   std::optional<WallTime> last_request;
+  Measurement measurement;
+  std::optional<std::uint32_t> measured;  // the replicas that the last whole one asks for
+  std::string measured_text;              // what it found, for people
 };
 
 struct Plan {

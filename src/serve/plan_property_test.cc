@@ -73,12 +73,20 @@ class Life {
         break;
       case 13: {
         const std::uint32_t least = event.lot % 4;
-        (void)change_settings(service, test_settings(least, least + event.lot / 4 % 3), "ada", now);
+        Settings settings = test_settings(least, least + event.lot / 4 % 3);
+        if (event.lot / 16 % 3 == 1) settings.scale.latency_ms = 50;
+        if (event.lot / 16 % 3 == 2) settings.scale.gpu_use = 70;
+        if (settings.scale.latency_ms + settings.scale.gpu_use > 0 && event.lot % 2 == 0) {
+          settings.scale.in_flight = 0;
+        }
+        (void)change_settings(service, settings, "ada", now);
         break;
       }
       case 14:
         traffic_.in_flight = event.lot % 20;
         traffic_.requests += traffic_.in_flight;
+        traffic_.latency_ms = event.lot % 5 == 0 ? std::nullopt : std::optional(event.lot % 200U);
+        traffic_.gpu_use = event.lot % 3 == 0 ? std::nullopt : std::optional(event.lot % 150U);
         world_.traffic_ = event.lot % 7 == 0 ? std::nullopt : std::optional(traffic_);
         break;
       case 15:  // the daemon is replaced
@@ -138,7 +146,8 @@ class Life {
   }
 
   void check_rest() {
-    world_.traffic_ = Traffic{.in_flight = 0, .requests = traffic_.requests};
+    world_.traffic_ =
+        Traffic{.in_flight = 0, .requests = traffic_.requests, .latency_ms = {}, .gpu_use = 0};
     RC_ASSERT(world_.settle(2000) < 2000);
     const Service& service = world_.service_;
     RC_ASSERT(world_.jobs_.size() == world_.ready());

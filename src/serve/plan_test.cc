@@ -206,6 +206,81 @@ TEST(Plan, RequestsInFlightDecideHowManyReplicasThereAre) {
   EXPECT_EQ(world.service_.desired, 3U) << "the most that were needed in the last minute";
 }
 
+// `seconds` rounds with such traffic, a second apart.
+void serve_for(World& world, int seconds, Traffic traffic) {
+  for (int i = 0; i < seconds; ++i) {
+    traffic.requests = world.traffic_->requests + 1;
+    world.traffic_ = traffic;
+    world.pass(Seconds(1));
+    world.round();
+  }
+}
+
+// Replicas that were started run and answer; those that were told to end have ended.
+void bring_up(World& world) {
+  for (auto& [id, job] : world.jobs_) {
+    if (job.phase == Phase::kWaiting) world.run(id);
+    if (job.phase == Phase::kStopping) world.end(id);
+    job.healthy = true;
+  }
+  world.round();
+}
+
+World scaled_world(std::uint32_t latency_ms, std::uint32_t gpu_use) {
+  Settings settings = test_settings(1, 4);
+  settings.scale.in_flight = 0;
+  settings.scale.latency_ms = latency_ms;
+  settings.scale.gpu_use = gpu_use;
+  World world(make_service("model", "ada", settings, test_replica(), at_second(0)).value());
+  world.round();
+  bring_up(world);
+  return world;
+}
+
+TEST(Plan, LatencyDecidesOneReplicaAtATimeOnceAllAreAtWork) {
+  World world = scaled_world(50, 0);
+  const Traffic slow{.in_flight = 9, .requests = 0, .latency_ms = 80};
+  serve_for(world, 14, slow);
+  EXPECT_EQ(world.service_.desired, 1U) << "it is not judged yet";
+  serve_for(world, 1, slow);
+  EXPECT_EQ(world.service_.desired, 2U);
+  EXPECT_EQ(last_words(world.service_),
+            "2 replicas instead of 1, with 9 requests in flight, answers after 80 ms");
+  serve_for(world, 60, slow);
+  EXPECT_EQ(world.service_.desired, 2U) << "the second one does not work yet";
+  bring_up(world);
+  serve_for(world, 17, slow);
+  EXPECT_EQ(world.service_.desired, 3U);
+  bring_up(world);
+  serve_for(world, 120, {.in_flight = 9, .requests = 0, .latency_ms = 40});
+  EXPECT_EQ(world.service_.desired, 3U) << "between half of what is wanted and all of it";
+  serve_for(world, 100, {.in_flight = 9, .requests = 0, .latency_ms = 10});
+  EXPECT_EQ(world.service_.desired, 2U) << "fewer would have done for a minute";
+}
+
+TEST(Plan, UseOfTheGpuDecidesInProportion) {
+  World world = scaled_world(0, 50);
+  const auto used = [](std::uint32_t percent) {
+    return Traffic{.in_flight = 1, .requests = 0, .latency_ms = {}, .gpu_use = percent};
+  };
+  serve_for(world, 45, used(54));
+  EXPECT_EQ(world.service_.desired, 1U) << "less than a tenth away";
+  serve_for(world, 20, used(140));
+  EXPECT_EQ(world.service_.desired, 3U);
+  EXPECT_EQ(last_words(world.service_),
+            "3 replicas instead of 1, with 1 request in flight, 140 % of their share of the GPU "
+            "used");
+  bring_up(world);
+  serve_for(world, 17, used(500));
+  EXPECT_EQ(world.service_.desired, 4U) << "no more than there may be";
+  bring_up(world);
+  world.traffic_->gpu_use.reset();
+  serve_for(world, 100, {.in_flight = 1, .requests = 0});
+  EXPECT_EQ(world.service_.desired, 4U) << "nobody knows what is used";
+  serve_for(world, 80, used(20));
+  EXPECT_EQ(world.service_.desired, 2U);
+}
+
 TEST(Plan, GoesToZeroWhenNobodyAsksAndComesBackForTheFirstRequest) {
   World world(test_service(0, 5));
   world.traffic_ = Traffic{.in_flight = 0, .requests = 10};

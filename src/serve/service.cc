@@ -130,7 +130,13 @@ Status check(const Settings& settings) {
     return wrong("replicas",
                  fmt::format("{} at least are more than {} at most", scale.least, scale.most));
   }
-  if (scale.in_flight == 0) return wrong("replicas.in_flight", "this has to be 1 at least");
+  if (scale.gpu_use > 100) {
+    return wrong("replicas.gpu_use", "this is a part of a replica's share, in percent");
+  }
+  if (scale.in_flight == 0 && scale.latency_ms == 0 && scale.gpu_use == 0) {
+    return wrong("replicas.in_flight",
+                 "this has to be 1 at least where neither latency_ms nor gpu_use decides");
+  }
   return {};
 }
 

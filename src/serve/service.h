@@ -20,13 +20,19 @@ namespace divvy::serve {
 
 using VersionNumber = std::uint32_t;
 
-// How many replicas there are: as many as requests in flight ask for, between two bounds.
+// How many replicas there are, between two bounds: as many as requests in flight ask for, or as
+// keep what is measured near what is wanted; the most of what each of these asks for.
 struct Scale {
   static constexpr std::uint32_t kMost = 128;
 
   std::uint32_t least = 1;  // 0: none while nobody asks for anything
   std::uint32_t most = 1;
-  std::uint32_t in_flight = 8;  // requests that one replica works on at a time
+  // Requests that one replica works on at a time. 0: they do not decide.
+  std::uint32_t in_flight = 8;
+  // Until an answer begins, on average, in milliseconds. 0: that does not decide.
+  std::uint32_t latency_ms = 0;
+  // Percent of its share of the GPU that a replica uses, on average. 0: that does not decide.
+  std::uint32_t gpu_use = 0;
   model::Seconds calm{60};      // so long fewer would do, before there are fewer
   model::Seconds idle{5 * 60};  // so long without any request, before there is none
   friend bool operator==(const Scale&, const Scale&) = default;

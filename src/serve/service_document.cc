@@ -37,6 +37,8 @@ json::object settings_document(const Settings& settings) {
           {"replicas", json::object{{"least", scale.least},
                                     {"most", scale.most},
                                     {"in_flight", scale.in_flight},
+                                    {"latency_ms", scale.latency_ms},
+                                    {"gpu_use", scale.gpu_use},
                                     {"calm", model::seconds_text(scale.calm)},
                                     {"idle", model::seconds_text(scale.idle)}}}};
 }
@@ -52,6 +54,8 @@ void read_settings(JsonFields& fields, Settings& settings) {
     inside.read("least", scale.least);
     inside.read("most", scale.most);
     inside.read("in_flight", scale.in_flight);
+    inside.read("latency_ms", scale.latency_ms);
+    inside.read("gpu_use", scale.gpu_use);
     inside.read("calm", scale.calm);
     inside.read("idle", scale.idle);
   });
