@@ -36,6 +36,7 @@ const std::vector<Group>& groups() {
       {add_schedule_commands, {"schedule"}},
       {add_job_actions, {"suspend", "resume", "requeue", "update", "delete", "prune"}},
       {add_member_commands, {"exec", "attach", "port-forward", "cp"}},
+      {add_mpi_commands, {"mpi-member", "mpi-start"}},
       {add_session_commands, {"session"}},
       {add_ssh_commands, {"ssh", "ssh-config", "ssh-proxy"}},
       {add_tenant_commands, {"run", "set", "ps", "top", "slice"}},

@@ -6,7 +6,8 @@ namespace divvy::cli {
 
 class CommandTree;
 
-void add_submit_command(CommandTree& tree);  // with submit torch
+void add_submit_command(CommandTree& tree);  // with submit torch and mpi
+void add_mpi_commands(CommandTree& tree);    // of their members
 void add_serve_commands(CommandTree& tree);
 void add_sweep_command(CommandTree& tree);
 void add_schedule_commands(CommandTree& tree);

@@ -36,6 +36,19 @@ Examples:
   divvy submit torch --gpu 1 --members 4 -- train.py --epochs 3
   divvy submit torch --gpu 8 --members 2 --topology nvlink -- --max-restarts 3 -m my.train)";
 
+constexpr const char* kSubmitMpiFooter =
+    R"(Runs mpirun (Open MPI) in the first member, with as many processes in each member as it has
+GPUs. Its daemons are started in the other members by Divvy, so there are no ssh, passwords or
+files of hosts, and each process runs on the GPUs and within the limits of its member. What follows
+-- goes to mpirun: its own options first, the program and its arguments. The job ends with mpirun
+and as it does. All options of `divvy submit` but --image are taken.
+
+mpirun has to be installed where the job runs: apt-get install openmpi-bin.
+
+Examples:
+  divvy submit mpi --gpu 1 --members 4 -- ./solver input.dat
+  divvy submit mpi --gpu 0.5 --members 2 --processes 4 -- -x OMP_NUM_THREADS=2 ./solver)";
+
 constexpr const char* kSweepFooter =
     R"(A sweep is what `divvy submit --sweep` made: a job for each combination of values. Of each
 job the last line of its output that is a JSON object is read, and its numbers are shown:

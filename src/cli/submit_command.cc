@@ -19,8 +19,10 @@
 #include "cli/job_view.h"
 #include "cli/logs_command.h"
 #include "cli/member_channel.h"
+#include "cli/member_processes.h"
 #include "cli/schedule_submit.h"
 #include "cli/session.h"
+#include "cli/ssh_config.h"
 #include "cli/submit_document.h"
 #include "cli/submit_flags.h"
 #include "cli/sweep.h"
@@ -48,7 +50,7 @@ struct SubmitArguments {
   std::vector<std::string> exports;
   std::vector<std::string> sweep;
   ScheduleWish schedule;
-  std::optional<std::uint32_t> processes;  // of submit torch
+  std::optional<std::uint32_t> processes;  // of submit torch and mpi
   bool dry_run = false;
   bool wait = false;
   bool follow = false;
@@ -345,6 +347,50 @@ Result<int> submit_torch(const Session& session, SubmitArguments arguments) {
   return submit(session, std::move(arguments));
 }
 
+Result<int> submit_mpi(const Session& session, SubmitArguments arguments) {
+  DIVVY_TRY(daemon, session.daemon());
+  if (daemon.is_cluster()) {
+    return err(ErrorCode::kInvalidArgument,
+               "divvy submit mpi is for one machine; on a cluster, an MPIJob of Kubeflow is placed "
+               "by Divvy");
+  }
+  if (arguments.flags.image || !arguments.file.empty()) {
+    return err(ErrorCode::kInvalidArgument,
+               "members of an MPI job are processes of the machine: it takes neither --image nor "
+               "--file");
+  }
+  if (arguments.command.empty()) {
+    return err(ErrorCode::kInvalidArgument,
+               "no program was given: divvy submit mpi --gpu 1 --members 4 -- ./solver");
+  }
+  DIVVY_TRY(processes, processes_of_member(arguments.flags.gpu, arguments.processes));
+  std::string program = "divvy";
+  if (!daemon.is_remote()) {
+    std::error_code code;
+    const auto self = std::filesystem::read_symlink("/proc/self/exe", code);
+    if (!code) program = self.string();
+    // Members find the same daemon.
+    const auto folder = daemon.options().socket.parent_path();
+    program = fmt::format("DIVVY_RUN_DIR={} exec {}", quote_for_shell(folder.string()),
+                          quote_for_shell(program));
+  } else {
+    program =
+        "command -v divvy >/dev/null || { echo 'divvy is not there' >&2; exit 127; }; "
+        "exec divvy";
+  }
+  if (!arguments.flags.name) arguments.flags.name = "mpi";
+  std::vector<std::string> command{"sh",
+                                   "-c",
+                                   program + " mpi-member \"$@\"",
+                                   "mpi",
+                                   new_channel_name(),
+                                   fmt::to_string(processes),
+                                   "--"};
+  command.insert(command.end(), arguments.command.begin(), arguments.command.end());
+  arguments.command = std::move(command);
+  return submit(session, std::move(arguments));
+}
+
 // What a plain job and one with a launcher have both.
 void add_submit_options(CLI::App* command, const std::shared_ptr<SubmitArguments>& arguments) {
   add_submit_flags(*command, arguments->flags);
@@ -403,6 +449,15 @@ void add_submit_command(CommandTree& tree) {
                    "Processes of each member (one for each GPU)")
       ->type_name("NUMBER");
   add_submit_options(torch, arguments);
+  CLI::App* mpi = tree.add_below(
+      *command, "mpi", "An MPI job: mpirun in the first member, its processes in all of them",
+      kSubmitMpiFooter,
+      [arguments](const Session& session) { return submit_mpi(session, *arguments); });
+  tree.takes_command(*mpi, arguments->command, 0, "PROGRAM [ARGUMENT...]");
+  mpi->add_option("--processes", arguments->processes,
+                  "Processes of each member (one for each GPU)")
+      ->type_name("NUMBER");
+  add_submit_options(mpi, arguments);
 }
 
 }  // namespace divvy::cli

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/units.h"
+#include "cli/member_processes.h"
 
 namespace divvy::cli {
 namespace {
@@ -20,8 +20,6 @@ meet=${MASTER_ADDR:-127.0.0.1}:${MASTER_PORT:-$DIVVY_PORT}
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK
 exec torchrun --nnodes="$DIVVY_MEMBERS" --nproc-per-node="$processes" --rdzv-backend=c10d --rdzv-endpoint="$meet" --rdzv-id="$DIVVY_JOB_ID.$DIVVY_ATTEMPT" "$@")";
 
-constexpr std::uint32_t kWhole = 1000;
-
 }  // namespace
 
 Result<std::vector<std::string>> torch_command(const TorchLaunch& launch) {
@@ -29,16 +27,7 @@ Result<std::vector<std::string>> torch_command(const TorchLaunch& launch) {
     return err(ErrorCode::kInvalidArgument,
                "no script was given: divvy submit torch --gpu 1 --members 4 -- train.py");
   }
-  std::uint32_t processes = 1;
-  if (launch.processes) {
-    processes = *launch.processes;
-    if (processes == 0) {
-      return err(ErrorCode::kInvalidArgument, "--processes: a member has one at least");
-    }
-  } else if (launch.gpu) {
-    DIVVY_TRY(share, with_context(parse_share(*launch.gpu), "--gpu"));
-    processes = std::max<std::uint32_t>(1, (share.thousandths() + kWhole - 1) / kWhole);
-  }
+  DIVVY_TRY(processes, processes_of_member(launch.gpu, launch.processes));
   std::vector<std::string> command{"sh", "-c", kScript, "torch", fmt::to_string(processes)};
   command.insert(command.end(), launch.words.begin(), launch.words.end());
   return command;
