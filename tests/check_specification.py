@@ -1,4 +1,5 @@
-"""Refuses a promise in the specification that names a test which does not exist.
+"""Refuses a promise in the specification that names a test which does not exist, or has the number
+of another one.
 
 Usage: check_specification.py SPECIFICATION BUILD_FOLDER
 """
@@ -25,7 +26,15 @@ def named_tests(page):
                 yield cells[1].strip(), name
 
 
+def doubled_numbers(page):
+    numbers = re.findall(r"^\| ([A-Z]+[0-9]+) \|", open(page).read(), re.M)
+    return sorted({number for number in numbers if numbers.count(number) > 1})
+
+
 def main():
+    doubled = doubled_numbers(sys.argv[1])
+    for number in doubled:
+        print(f"several promises have the number {number}")
     tests = tests_of(sys.argv[2])
     named = list(named_tests(sys.argv[1]))
     missing = [
@@ -41,7 +50,7 @@ def main():
         print(f"promise {promise} names the test {name}, which does not exist")
     if not named:
         print("no test is named at all")
-    return 1 if missing or not named else 0
+    return 1 if doubled or missing or not named else 0
 
 
 sys.exit(main())
