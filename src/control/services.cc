@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "model/publish_variable.h"
+#include "model/service_label.h"
 #include "serve/service_document.h"
 #include "store/job_table.h"
 
@@ -16,7 +17,6 @@ using namespace std::chrono_literals;
 
 // Of the jobs that are replicas. Whoever else writes them on a job of their own has made it a
 // replica of their own service; others' are not looked at.
-constexpr const char* kServiceLabel = "divvy.service";
 constexpr const char* kVersionLabel = "divvy.version";
 constexpr const char* kPortLabel = "divvy.port";
 constexpr const char* kPortVariable = "PORT";
@@ -94,7 +94,7 @@ Status Services::find_replicas() {
     return store::JobTable(connection).unfinished();
   }));
   for (const model::Job& job : jobs) {
-    const auto label = job.spec.labels.find(kServiceLabel);
+    const auto label = job.spec.labels.find(model::kServiceLabel);
     const auto version = number_in<serve::VersionNumber>(job.spec.labels, kVersionLabel);
     const auto port = number_in<std::uint16_t>(job.spec.labels, kPortLabel);
     if (label == job.spec.labels.end() || !version || !port) continue;
@@ -149,7 +149,7 @@ model::JobSpec Services::replica_of(const serve::Service& service, model::JobSpe
     job.environment[model::kPublishVariable] = model::kPublishLoopback;
   }
   job.environment[kPortVariable] = std::to_string(inside);
-  job.labels[kServiceLabel] = service.name;
+  job.labels[model::kServiceLabel] = service.name;
   job.labels[kVersionLabel] = std::to_string(version);
   job.labels[kPortLabel] = std::to_string(port);
   return job;

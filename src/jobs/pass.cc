@@ -120,14 +120,15 @@ bool Pass::try_start(Entry& entry) {
   place::Request request = view_.request_for(entry);
   if (members != 0 && !known) {
     request.members = members;
+    const auto spots_for = [&](const place::Request& wanted) {
+      if (outlook_.reservations.empty()) return fleet_.placer().plan(wanted);
+      return place::may_backfill(fleet_.placer(), outlook_, wanted,
+                                 length ? std::optional(duration) : std::nullopt)
+          .spots;
+    };
     std::vector<place::Spot> spots;
-    if (outlook_.reservations.empty()) {
-      spots = fleet_.placer().plan(request);
-    } else {
-      spots = place::may_backfill(fleet_.placer(), outlook_, request,
-                                  length ? std::optional(duration) : std::nullopt)
-                  .spots;
-    }
+    if (const auto apart = view_.apart_from_siblings(entry, request)) spots = spots_for(*apart);
+    if (spots.empty()) spots = spots_for(request);
     if (!spots.empty()) {
       // Only now it is known how much memory its GPUs have; an elastic job can do with fewer.
       const auto too_much = [&](const QueueTree& tree) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "model/service_label.h"
 
 namespace divvy::jobs {
 
@@ -27,15 +28,43 @@ place::Request QueueView::request_for(const Entry& entry) const {
   const model::GpuMode mode = entry.job.spec.mode.value_or(model::GpuMode::kTimeslice);
   const std::set<std::string> others = holdings.gpus_not_in(mode);
   if (others.empty()) return request;
-  if (request.devices.empty()) {
-    for (const FleetNode& node : fleet.fleet().nodes) {
-      for (const FleetGpu& gpu : node.gpus) request.devices.push_back(gpu.uuid.str());
-    }
-  }
+  if (request.devices.empty()) request.devices = all_gpus();
   std::erase_if(request.devices, [&](const std::string& uuid) { return others.contains(uuid); });
   // None must not turn into any.
   if (request.devices.empty()) request.devices = {fmt::format("a GPU in mode {}", to_string(mode))};
   return request;
+}
+
+std::optional<place::Request> QueueView::apart_from_siblings(const Entry& entry,
+                                                             place::Request request) const {
+  const model::Job& job = entry.job;
+  const auto service = job.spec.labels.find(model::kServiceLabel);
+  const place::Member& member = request.member;
+  const bool wants_gpu = member.whole_gpus > 0 || member.part != Share() || member.memory;
+  if (service == job.spec.labels.end() || !wants_gpu) return {};
+  std::set<std::string> taken;
+  for (const auto& [id, other] : holdings.jobs()) {
+    const auto its = other.job().spec.labels.find(model::kServiceLabel);
+    if (its == other.job().spec.labels.end() || its->second != service->second) continue;
+    if (other.job().owner != job.owner) continue;
+    for (const model::JobMember& sibling : other.job().members) {
+      for (const model::Slice& slice : sibling.slices) taken.insert(slice.gpu().str());
+    }
+  }
+  if (taken.empty()) return {};
+  if (request.devices.empty()) request.devices = all_gpus();
+  std::erase_if(request.devices, [&](const std::string& uuid) { return taken.contains(uuid); });
+  if (request.devices.empty()) return {};
+  return request;
+}
+
+std::vector<std::string> QueueView::all_gpus() const {
+  std::vector<std::string> all;
+  for (const FleetNode& node : fleet.fleet().nodes) {
+    all.reserve(all.size() + node.gpus.size());
+    for (const FleetGpu& gpu : node.gpus) all.push_back(gpu.uuid.str());
+  }
+  return all;
 }
 
 Held QueueView::held_at(const Entry& entry, std::span<const place::Spot> spots) const {

@@ -34,6 +34,12 @@ struct QueueView {
 
   // What a job asks for, of GPUs that are in its mode or that nobody holds.
   [[nodiscard]] place::Request request_for(const Entry& entry) const;
+  // The same on GPUs that no other replica of its service has; nothing: there are none, or it is no
+  // replica. Preferred, and not waited for: one GPU that fails is to end no more of them than need
+  // be.
+  [[nodiscard]] std::optional<place::Request> apart_from_siblings(const Entry& entry,
+                                                                  place::Request request) const;
+  [[nodiscard]] std::vector<std::string> all_gpus() const;
   // What so many members take at least, and what they take in these spots.
   [[nodiscard]] Held least(const Entry& entry, std::uint32_t members) const {
     return shapes[entry.shape].least(members);
