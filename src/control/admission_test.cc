@@ -14,7 +14,7 @@ namespace {
 
 using model::Holder;
 using model::JobState;
-using testing::House;
+using testing::TestDaemon;
 
 using Answer = std::optional<Result<AdmissionAnswer>>;
 
@@ -28,13 +28,13 @@ class AdmissionTest : public ::testing::Test {
     wanted.spec.holder = holder;
     wanted.spec.queue = queue;
     wanted.spec.hold_for_capacity = false;
-    auto admission = house_.dispatcher->admit(wanted, {.pid = 7, .uid = 1000, .gid = 1000}, waits);
+    auto admission = daemon_.dispatcher->admit(wanted, {.pid = 7, .uid = 1000, .gid = 1000}, waits);
     EXPECT_TRUE(admission.has_value()) << admission.error().message;
     return admission ? *admission : nullptr;
   }
   Answer answer(const std::shared_ptr<Admission>& admission) {
-    house_.settle();
-    return house_.dispatcher->answer(admission);
+    daemon_.settle();
+    return daemon_.dispatcher->answer(admission);
   }
   // It is granted; the test fails where it is not.
   model::JobId admitted(const std::shared_ptr<Admission>& admission) {
@@ -45,20 +45,20 @@ class AdmissionTest : public ::testing::Test {
   }
   static model::MemberKey key(model::JobId job) { return {job, 1, 0}; }
 
-  House house_;
+  TestDaemon daemon_;
 };
 
 TEST_F(AdmissionTest, AProcessIsAJobThatRunsAndEnds) {
   const model::JobId job = admitted(ask(300));
-  EXPECT_EQ(house_.stored(job).state, JobState::kRunning);
-  EXPECT_EQ(house_.stored(job).spec.holder, Holder::kProcess);
-  EXPECT_EQ(house_.machine.held().size(), 1U);
-  EXPECT_TRUE(house_.runtime.started.empty()) << "Divvy starts nothing";
-  house_.machine.leave(key(job));
-  house_.settle();
-  EXPECT_EQ(house_.stored(job).state, JobState::kSucceeded);
-  EXPECT_EQ(house_.stored(job).history.back().reason, "its process has ended");
-  EXPECT_EQ(house_.dispatcher->entries_kept(), 0U);
+  EXPECT_EQ(daemon_.stored(job).state, JobState::kRunning);
+  EXPECT_EQ(daemon_.stored(job).spec.holder, Holder::kProcess);
+  EXPECT_EQ(daemon_.machine.held().size(), 1U);
+  EXPECT_TRUE(daemon_.runtime.started.empty()) << "Divvy starts nothing";
+  daemon_.machine.leave(key(job));
+  daemon_.settle();
+  EXPECT_EQ(daemon_.stored(job).state, JobState::kSucceeded);
+  EXPECT_EQ(daemon_.stored(job).history.back().reason, "its process has ended");
+  EXPECT_EQ(daemon_.dispatcher->entries_kept(), 0U);
 }
 
 TEST_F(AdmissionTest, AProcessWithoutANameHasThatOfItsProgram) {
@@ -66,15 +66,15 @@ TEST_F(AdmissionTest, AProcessWithoutANameHasThatOfItsProgram) {
   wanted.spec.holder = Holder::kProcess;
   wanted.spec.name.clear();
   wanted.spec.command = {"/usr/bin/gpuload -o text info"};
-  const auto asked = house_.dispatcher->admit(wanted, {.pid = 7, .uid = 1000, .gid = 1000}, false);
+  const auto asked = daemon_.dispatcher->admit(wanted, {.pid = 7, .uid = 1000, .gid = 1000}, false);
   ASSERT_TRUE(asked.has_value()) << asked.error().message;
-  EXPECT_EQ(house_.stored(admitted(*asked)).spec.name, "gpuload");
+  EXPECT_EQ(daemon_.stored(admitted(*asked)).spec.name, "gpuload");
 }
 
 TEST_F(AdmissionTest, JobsAndProcessesAreNumberedInOneLine) {
-  EXPECT_EQ(house_.submit(300), model::JobId(1));
+  EXPECT_EQ(daemon_.submit(300), model::JobId(1));
   EXPECT_EQ(admitted(ask(300)), model::JobId(2));
-  EXPECT_EQ(house_.submit(300), model::JobId(3));
+  EXPECT_EQ(daemon_.submit(300), model::JobId(3));
 }
 
 TEST_F(AdmissionTest, WithoutWaitingIsRefusedAndLeavesNoJob) {
@@ -82,26 +82,26 @@ TEST_F(AdmissionTest, WithoutWaitingIsRefusedAndLeavesNoJob) {
   const Answer given = answer(ask(500));
   ASSERT_TRUE(given && *given && std::holds_alternative<NotNow>(**given));
   EXPECT_EQ(std::get<NotNow>(**given).why.kind, jobs::WaitKind::kFull);
-  EXPECT_EQ(house_.submit(100), model::JobId(2)) << "its number was given again";
+  EXPECT_EQ(daemon_.submit(100), model::JobId(2)) << "its number was given again";
 }
 
 TEST_F(AdmissionTest, SeesGpusOfAJobThatHasJustEnded) {
   const model::JobId first = admitted(ask(2000));
-  house_.machine.leave_unseen(key(first));
+  daemon_.machine.leave_unseen(key(first));
   admitted(ask(2000));
-  EXPECT_EQ(house_.stored(first).state, JobState::kSucceeded);
+  EXPECT_EQ(daemon_.stored(first).state, JobState::kSucceeded);
 }
 
 TEST_F(AdmissionTest, ProcessesAndJobsShareOneLine) {
   const model::JobId first = admitted(ask(2000));
-  const model::JobId job = house_.submit(2000);
+  const model::JobId job = daemon_.submit(2000);
   const auto waiting = ask(2000, true);
   EXPECT_FALSE(answer(waiting).has_value());
-  EXPECT_EQ(house_.dispatcher->waiting(), 2U);
-  house_.machine.leave(key(first));
+  EXPECT_EQ(daemon_.dispatcher->waiting(), 2U);
+  daemon_.machine.leave(key(first));
   EXPECT_FALSE(answer(waiting).has_value()) << "the job came before";
-  EXPECT_EQ(house_.stored(job).state, JobState::kRunning);
-  house_.runtime.end({job, 1, 0}, 0);
+  EXPECT_EQ(daemon_.stored(job).state, JobState::kRunning);
+  daemon_.runtime.end({job, 1, 0}, 0);
   admitted(waiting);
 }
 
@@ -109,41 +109,41 @@ TEST_F(AdmissionTest, ADisconnectedWaiterIsWithdrawn) {
   admitted(ask(2000));
   const auto waiting = ask(500, true);
   EXPECT_FALSE(answer(waiting).has_value());
-  house_.dispatcher->give_up(waiting);
-  house_.settle();
-  EXPECT_EQ(house_.stored(model::JobId(2)).state, JobState::kCancelled);
-  EXPECT_EQ(house_.dispatcher->waiting(), 0U);
+  daemon_.dispatcher->give_up(waiting);
+  daemon_.settle();
+  EXPECT_EQ(daemon_.stored(model::JobId(2)).state, JobState::kCancelled);
+  EXPECT_EQ(daemon_.dispatcher->waiting(), 0U);
 }
 
 TEST_F(AdmissionTest, ADisconnectDuringTheGrantHoldsNothing) {
   const auto admission = ask(500);
-  house_.machine.grants.block(key(model::JobId(1)));
-  house_.dispatcher->step();
-  house_.machine.grants.await_blocked(1);
-  house_.dispatcher->give_up(admission);
-  house_.machine.grants.let_go();
-  house_.settle();
-  EXPECT_EQ(house_.stored(model::JobId(1)).state, JobState::kCancelled);
-  EXPECT_TRUE(house_.machine.held().empty());
+  daemon_.machine.grants.block(key(model::JobId(1)));
+  daemon_.dispatcher->step();
+  daemon_.machine.grants.await_blocked(1);
+  daemon_.dispatcher->give_up(admission);
+  daemon_.machine.grants.let_go();
+  daemon_.settle();
+  EXPECT_EQ(daemon_.stored(model::JobId(1)).state, JobState::kCancelled);
+  EXPECT_TRUE(daemon_.machine.held().empty());
 }
 
 TEST_F(AdmissionTest, AWaitingOneThatIsDeletedIsTold) {
   admitted(ask(2000));
   const auto waiting = ask(500, true);
   EXPECT_FALSE(answer(waiting).has_value());
-  ASSERT_TRUE(house_.dispatcher->cancel(model::JobId(2), "root").has_value());
+  ASSERT_TRUE(daemon_.dispatcher->cancel(model::JobId(2), "root").has_value());
   const Answer given = answer(waiting);
   ASSERT_TRUE(given && !*given);
   EXPECT_NE(given->error().message.find("cancelled by root"), std::string::npos);
 }
 
 TEST_F(AdmissionTest, ARefusedGrantIsRetriedWhileTheCallerWaits) {
-  house_.machine.refuse = 1;
+  daemon_.machine.refuse = 1;
   const auto waiting = ask(300, true);
   EXPECT_FALSE(answer(waiting).has_value());
-  house_.clock.advance(std::chrono::seconds(60));
+  daemon_.clock.advance(std::chrono::seconds(60));
   admitted(waiting);
-  house_.machine.refuse = 1;
+  daemon_.machine.refuse = 1;
   const Answer given = answer(ask(300));
   ASSERT_TRUE(given && !*given) << "and who does not wait is told";
   EXPECT_EQ(given->error().code, ErrorCode::kResourceExhausted);
@@ -156,7 +156,7 @@ TEST_F(AdmissionTest, QuotaHoldsForProcessesAndSlices) {
   research.quota.share = Share(1000);
   research.may_borrow = false;
   settings.queues.push_back(research);
-  ASSERT_TRUE(house_.dispatcher->set_settings(settings).has_value());
+  ASSERT_TRUE(daemon_.dispatcher->set_settings(settings).has_value());
   admitted(ask(500, false, Holder::kProcess, "research"));
   admitted(ask(300, false, Holder::kSlice, "research"));
   const Answer given = answer(ask(300, false, Holder::kProcess, "research"));
@@ -170,29 +170,29 @@ class EveryHolder : public AdmissionTest, public ::testing::WithParamInterface<H
  protected:
   model::JobId begin(std::uint32_t share) {
     if (GetParam() != Holder::kMembers) return admitted(ask(share, false, GetParam()));
-    const model::JobId job = house_.submit(share);
-    house_.settle();
+    const model::JobId job = daemon_.submit(share);
+    daemon_.settle();
     return job;
   }
   // One that has to wait.
   model::JobId begin_waiting(std::uint32_t share) {
     if (GetParam() == Holder::kMembers) {
-      (void)house_.submit(share);
+      (void)daemon_.submit(share);
     } else {
       waiting_ = ask(share, true, GetParam());
     }
-    house_.settle();
-    const auto all = *house_.database->read(
+    daemon_.settle();
+    const auto all = *daemon_.database->read(
         [](store::Connection& connection) { return store::JobTable(connection).list({}); });
     return all.jobs.front().id;
   }
   void end(model::JobId job) {
     if (GetParam() == Holder::kMembers) {
-      house_.runtime.end(key(job), 0);
+      daemon_.runtime.end(key(job), 0);
     } else {
-      house_.machine.leave(key(job));
+      daemon_.machine.leave(key(job));
     }
-    house_.settle();
+    daemon_.settle();
   }
 
  private:
@@ -201,9 +201,9 @@ class EveryHolder : public AdmissionTest, public ::testing::WithParamInterface<H
 
 TEST_P(EveryHolder, IsBookedAsUsage) {
   const model::JobId job = begin(500);
-  house_.clock.advance(std::chrono::seconds(100));
+  daemon_.clock.advance(std::chrono::seconds(100));
   end(job);
-  const auto rows = *house_.database->read(
+  const auto rows = *daemon_.database->read(
       [](store::Connection& connection) { return store::UsageTable(connection).rows({}); });
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows[0].owner, "ada");
@@ -213,7 +213,7 @@ TEST_P(EveryHolder, IsBookedAsUsage) {
 TEST_P(EveryHolder, HasItsStepsAsEvents) {
   const model::JobId job = begin(500);
   end(job);
-  const auto events = *house_.database->read(
+  const auto events = *daemon_.database->read(
       [](store::Connection& connection) { return store::EventTable(connection).list({}); });
   std::vector<std::string> states;
   for (const store::EventRow& event : events) {
@@ -231,16 +231,16 @@ TEST_P(EveryHolder, WaitsForItsQuotaAndIsExplained) {
   everybody.quota.share = Share(600);
   everybody.may_borrow = false;
   settings.queues.push_back(everybody);
-  ASSERT_TRUE(house_.dispatcher->set_settings(settings).has_value());
+  ASSERT_TRUE(daemon_.dispatcher->set_settings(settings).has_value());
   const model::JobId first = begin(500);
-  EXPECT_EQ(house_.stored(first).state, JobState::kRunning);
+  EXPECT_EQ(daemon_.stored(first).state, JobState::kRunning);
   const model::JobId second = begin_waiting(500);
   ASSERT_NE(second, first);
-  EXPECT_EQ(house_.stored(second).state, JobState::kQueued);
-  const jobs::WaitReport why = house_.dispatcher->explain(second);
+  EXPECT_EQ(daemon_.stored(second).state, JobState::kQueued);
+  const jobs::WaitReport why = daemon_.dispatcher->explain(second);
   EXPECT_EQ(why.kind, jobs::WaitKind::kQuota) << why.text;
   end(first);
-  EXPECT_EQ(house_.stored(second).state, JobState::kRunning);
+  EXPECT_EQ(daemon_.stored(second).state, JobState::kRunning);
 }
 
 INSTANTIATE_TEST_SUITE_P(Holders, EveryHolder,
@@ -252,27 +252,27 @@ TEST_F(AdmissionTest, TheyAreNotPreempted) {
   NewJob urgent(jobs::testing::spec(2000));
   urgent.owner = "ada";
   urgent.spec.priority = 100;
-  const model::JobId job = house_.dispatcher->submit(urgent)->jobs.front().id;
-  house_.settle();
-  EXPECT_EQ(house_.stored(job).state, JobState::kQueued);
-  EXPECT_TRUE(house_.machine.signals.empty());
-  EXPECT_FALSE(house_.dispatcher->suspend(model::JobId(1), "root").has_value());
-  EXPECT_FALSE(house_.dispatcher->requeue(model::JobId(1), "root").has_value());
+  const model::JobId job = daemon_.dispatcher->submit(urgent)->jobs.front().id;
+  daemon_.settle();
+  EXPECT_EQ(daemon_.stored(job).state, JobState::kQueued);
+  EXPECT_TRUE(daemon_.machine.signals.empty());
+  EXPECT_FALSE(daemon_.dispatcher->suspend(model::JobId(1), "root").has_value());
+  EXPECT_FALSE(daemon_.dispatcher->requeue(model::JobId(1), "root").has_value());
 }
 
 TEST_F(AdmissionTest, ADeletedProcessIsToldAndThenKilled) {
-  house_.machine.stubborn = true;
+  daemon_.machine.stubborn = true;
   const model::JobId job = admitted(ask(500));
-  ASSERT_TRUE(house_.dispatcher->cancel(job, "ada").has_value());
-  house_.settle();
-  EXPECT_EQ(house_.stored(job).state, JobState::kStopping);
-  ASSERT_EQ(house_.machine.signals.size(), 1U);
-  EXPECT_EQ(house_.machine.signals[0].second, SIGTERM);
-  house_.clock.advance(std::chrono::seconds(31));
-  house_.settle();
-  EXPECT_EQ(house_.machine.signals.back().second, SIGKILL);
-  EXPECT_EQ(house_.stored(job).state, JobState::kCancelled);
-  EXPECT_TRUE(house_.machine.held().empty());
+  ASSERT_TRUE(daemon_.dispatcher->cancel(job, "ada").has_value());
+  daemon_.settle();
+  EXPECT_EQ(daemon_.stored(job).state, JobState::kStopping);
+  ASSERT_EQ(daemon_.machine.signals.size(), 1U);
+  EXPECT_EQ(daemon_.machine.signals[0].second, SIGTERM);
+  daemon_.clock.advance(std::chrono::seconds(31));
+  daemon_.settle();
+  EXPECT_EQ(daemon_.machine.signals.back().second, SIGKILL);
+  EXPECT_EQ(daemon_.stored(job).state, JobState::kCancelled);
+  EXPECT_TRUE(daemon_.machine.held().empty());
 }
 
 TEST_F(AdmissionTest, AfterARestartTheyAreThereOrHaveEnded) {
@@ -281,43 +281,43 @@ TEST_F(AdmissionTest, AfterARestartTheyAreThereOrHaveEnded) {
   admitted(ask(500, false, Holder::kSlice));
   const auto waiting = ask(1000, true);
   EXPECT_FALSE(answer(waiting).has_value());
-  house_.kill();
-  house_.machine.forget(key(goes));
-  house_.open();
-  house_.settle();
-  EXPECT_EQ(house_.stored(stays).state, JobState::kRunning);
-  EXPECT_EQ(house_.stored(goes).state, JobState::kSucceeded);
-  EXPECT_EQ(house_.stored(model::JobId(4)).state, JobState::kCancelled) << "nobody waits for it";
-  EXPECT_EQ(house_.machine.held().size(), 2U);
+  daemon_.kill();
+  daemon_.machine.forget(key(goes));
+  daemon_.open();
+  daemon_.settle();
+  EXPECT_EQ(daemon_.stored(stays).state, JobState::kRunning);
+  EXPECT_EQ(daemon_.stored(goes).state, JobState::kSucceeded);
+  EXPECT_EQ(daemon_.stored(model::JobId(4)).state, JobState::kCancelled) << "nobody waits for it";
+  EXPECT_EQ(daemon_.machine.held().size(), 2U);
 }
 
 TEST_F(AdmissionTest, ReleasesUnacknowledgedGrantsAfterARestart) {
-  house_.machine.hold({.key = {model::JobId(9), 1, 0}, .holder = Holder::kProcess});
-  house_.kill();
-  house_.open();
-  house_.settle();
-  EXPECT_TRUE(house_.machine.held().empty());
-  EXPECT_EQ(house_.submit(100), model::JobId(10)) << "a number that was given is not given again";
+  daemon_.machine.hold({.key = {model::JobId(9), 1, 0}, .holder = Holder::kProcess});
+  daemon_.kill();
+  daemon_.open();
+  daemon_.settle();
+  EXPECT_TRUE(daemon_.machine.held().empty());
+  EXPECT_EQ(daemon_.submit(100), model::JobId(10)) << "a number that was given is not given again";
 }
 
 // The store is that of a backup, and the process came after it.
 TEST_F(AdmissionTest, AProcessThatTheStoreDoesNotKnowAndThatUsesItsGpuBecomesAJob) {
   const model::JobId job = admitted(ask(1500));
-  agent::HeldSlices unknown = house_.machine.held().front();
-  house_.machine.leave(key(job));
-  house_.settle();
-  house_.kill();
+  agent::HeldSlices unknown = daemon_.machine.held().front();
+  daemon_.machine.leave(key(job));
+  daemon_.settle();
+  daemon_.kill();
   unknown.key = {model::JobId(9), 1, 0};
   unknown.user = "bob";
   unknown.name = "later";
-  house_.machine.hold(unknown);
-  house_.machine.in_use = true;
-  house_.open();
-  house_.settle();
-  const model::Job adopted = house_.stored(model::JobId(10));
+  daemon_.machine.hold(unknown);
+  daemon_.machine.in_use = true;
+  daemon_.open();
+  daemon_.settle();
+  const model::Job adopted = daemon_.stored(model::JobId(10));
   EXPECT_EQ(adopted.state, JobState::kRunning);
   EXPECT_EQ(adopted.owner, "bob");
-  EXPECT_EQ(house_.machine.held().front().key, key(model::JobId(10)));
+  EXPECT_EQ(daemon_.machine.held().front().key, key(model::JobId(10)));
   const Answer given = answer(ask(1000));
   ASSERT_TRUE(given && *given) << "what it holds counts";
   EXPECT_TRUE(std::holds_alternative<NotNow>(**given));
@@ -325,21 +325,21 @@ TEST_F(AdmissionTest, AProcessThatTheStoreDoesNotKnowAndThatUsesItsGpuBecomesAJo
 
 TEST_F(AdmissionTest, AdoptsSlicesWithoutAJob) {
   const model::JobId job = admitted(ask(500));
-  agent::HeldSlices old = house_.machine.held().front();
-  house_.machine.leave(key(job));
-  house_.settle();
-  house_.kill();
+  agent::HeldSlices old = daemon_.machine.held().front();
+  daemon_.machine.leave(key(job));
+  daemon_.settle();
+  daemon_.kill();
   old.key = {};
   old.name = "notebook";
   old.user = "bob";
-  house_.machine.hold(old);
-  house_.open();
-  house_.settle();
-  const model::Job adopted = house_.stored(model::JobId(2));
+  daemon_.machine.hold(old);
+  daemon_.open();
+  daemon_.settle();
+  const model::Job adopted = daemon_.stored(model::JobId(2));
   EXPECT_EQ(adopted.state, JobState::kRunning);
   EXPECT_EQ(adopted.owner, "bob");
   EXPECT_EQ(adopted.spec.name, "notebook");
-  EXPECT_EQ(house_.machine.held().front().key, key(model::JobId(2)));
+  EXPECT_EQ(daemon_.machine.held().front().key, key(model::JobId(2)));
   const Answer given = answer(ask(2000));
   ASSERT_TRUE(given && *given) << "what it holds counts";
   EXPECT_TRUE(std::holds_alternative<NotNow>(**given));
@@ -349,15 +349,15 @@ TEST_F(AdmissionTest, ResizesAreBookedAndCheckedLikeNewSlices) {
   const model::JobId job = admitted(ask(500));
   admitted(ask(300));
   const auto slices = [&](std::uint32_t share) {
-    const model::Slice now = house_.stored(job).members[0].slices[0];
+    const model::Slice now = daemon_.stored(job).members[0].slices[0];
     return std::vector{
         model::Slice::create(now.gpu(), portion(gib(80), Share(share)), Share(share), now.kind())
             .value()};
   };
-  EXPECT_TRUE(house_.dispatcher->resize(job, slices(700), "ada").has_value());
-  EXPECT_FALSE(house_.dispatcher->resize(job, slices(800), "ada").has_value());
-  house_.settle();
-  EXPECT_EQ(house_.stored(job).members[0].slices[0].share(), Share(700));
+  EXPECT_TRUE(daemon_.dispatcher->resize(job, slices(700), "ada").has_value());
+  EXPECT_FALSE(daemon_.dispatcher->resize(job, slices(800), "ada").has_value());
+  daemon_.settle();
+  EXPECT_EQ(daemon_.stored(job).members[0].slices[0].share(), Share(700));
 }
 
 // Whoever asks, waits, gives up, ends, is deleted, while the daemon is killed in between: in the
@@ -365,12 +365,12 @@ TEST_F(AdmissionTest, ResizesAreBookedAndCheckedLikeNewSlices) {
 TEST_F(AdmissionTest, AnyHistoryEndsWithNothingHeld) {
   for (unsigned seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(seed);
-    House house;
+    TestDaemon daemon;
     std::minstd_rand random(seed);
     const auto below = [&random](unsigned most) { return static_cast<unsigned>(random() % most); };
     std::vector<std::shared_ptr<Admission>> asked;
     for (int step = 0; step < 40; ++step) {
-      const std::vector<agent::HeldSlices> held = house.machine.held();
+      const std::vector<agent::HeldSlices> held = daemon.machine.held();
       std::map<model::GpuUuid, std::uint32_t> shares;
       for (const agent::HeldSlices& one : held) {
         for (const model::Slice& slice : one.slices) {
@@ -385,53 +385,53 @@ TEST_F(AdmissionTest, AnyHistoryEndsWithNothingHeld) {
           NewJob wanted(jobs::testing::spec(100 * (1 + below(20))));
           wanted.owner = below(2) == 0 ? "ada" : "bob";
           wanted.spec.holder = below(3) == 0 ? Holder::kSlice : Holder::kProcess;
-          const auto admission = house.dispatcher->admit(wanted, {.pid = 7}, below(2) == 0);
+          const auto admission = daemon.dispatcher->admit(wanted, {.pid = 7}, below(2) == 0);
           if (admission) asked.push_back(*admission);
           break;
         }
         case 3:
-          house.submit(100 * (1 + below(10)));
+          daemon.submit(100 * (1 + below(10)));
           break;
         case 4:
-          if (!asked.empty()) house.dispatcher->give_up(asked[below(asked.size())]);
+          if (!asked.empty()) daemon.dispatcher->give_up(asked[below(asked.size())]);
           break;
         case 5:
           if (!held.empty()) {
             const agent::HeldSlices& one = held[below(held.size())];
             if (one.holder == Holder::kMembers) {
-              if (house.runtime.lives(one.key)) house.runtime.end(one.key, 0);
+              if (daemon.runtime.lives(one.key)) daemon.runtime.end(one.key, 0);
             } else if (below(2) == 0) {
-              house.machine.leave(one.key);
+              daemon.machine.leave(one.key);
             } else {
-              house.machine.leave_unseen(one.key);
+              daemon.machine.leave_unseen(one.key);
             }
           }
           break;
         case 6:
           if (!held.empty()) {
-            (void)house.dispatcher->cancel(held[below(held.size())].key.job, "root");
+            (void)daemon.dispatcher->cancel(held[below(held.size())].key.job, "root");
           }
           break;
         default:
           if (below(3) == 0) {
-            house.kill();
+            daemon.kill();
             asked.clear();
-            house.open();
+            daemon.open();
           }
       }
-      for (unsigned round = below(3); round > 0; --round) house.dispatcher->step();
+      for (unsigned round = below(3); round > 0; --round) daemon.dispatcher->step();
     }
-    for (const auto& admission : asked) house.dispatcher->give_up(admission);
+    for (const auto& admission : asked) daemon.dispatcher->give_up(admission);
     for (int round = 0; round < 50; ++round) {
-      house.machine.reap();
-      for (const agent::HeldSlices& one : house.machine.held()) {
-        (void)house.dispatcher->cancel(one.key.job, "root");
+      daemon.machine.reap();
+      for (const agent::HeldSlices& one : daemon.machine.held()) {
+        (void)daemon.dispatcher->cancel(one.key.job, "root");
       }
-      house.clock.advance(std::chrono::seconds(60));
-      house.settle();
+      daemon.clock.advance(std::chrono::seconds(60));
+      daemon.settle();
     }
-    EXPECT_TRUE(house.machine.held().empty());
-    const auto left = *house.database->read(
+    EXPECT_TRUE(daemon.machine.held().empty());
+    const auto left = *daemon.database->read(
         [](store::Connection& connection) { return store::JobTable(connection).unfinished(); });
     EXPECT_TRUE(left.empty()) << left.size() << ", first " << left.front().id.value() << " "
                               << to_string(left.front().state);

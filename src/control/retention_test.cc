@@ -9,31 +9,31 @@ namespace {
 
 using model::JobState;
 using std::chrono::hours;
-using testing::House;
+using testing::TestDaemon;
 
 class RetentionTest : public ::testing::Test {
  protected:
   // A job that ran and ended, an hour before the next one.
   model::JobId ended() {
-    const model::JobId job = house_.submit(300);
-    house_.settle();
-    house_.runtime.end({job, 1, 0}, 0);
-    house_.settle();
-    house_.clock.advance(hours(1));
+    const model::JobId job = daemon_.submit(300);
+    daemon_.settle();
+    daemon_.runtime.end({job, 1, 0}, 0);
+    daemon_.settle();
+    daemon_.clock.advance(hours(1));
     return job;
   }
   std::size_t step(Retention::Rules rules) {
-    Retention retention(*house_.database, house_.agents, house_.clock, rules);
+    Retention retention(*daemon_.database, daemon_.agents, daemon_.clock, rules);
     return retention.step().value();
   }
   bool is_kept(model::JobId id) {
-    return house_.database
+    return daemon_.database
         ->read([&](store::Connection& connection) { return store::JobTable(connection).find(id); })
         ->has_value();
   }
-  bool has_output(model::JobId id) { return house_.runtime.find({id, 1, 0}).has_value(); }
+  bool has_output(model::JobId id) { return daemon_.runtime.find({id, 1, 0}).has_value(); }
 
-  House house_;
+  TestDaemon daemon_;
 };
 
 TEST_F(RetentionTest, RemovesJobsThatEndedLongAgoWithTheirOutput) {
@@ -46,11 +46,11 @@ TEST_F(RetentionTest, RemovesJobsThatEndedLongAgoWithTheirOutput) {
   EXPECT_FALSE(has_output(old));
   EXPECT_TRUE(is_kept(young));
   EXPECT_TRUE(has_output(young));
-  const auto usage = *house_.database->read([](store::Connection& connection) {
+  const auto usage = *daemon_.database->read([](store::Connection& connection) {
     return store::UsageTable(connection).report(store::UsageBy::kUser, {});
   });
   EXPECT_EQ(step({.keep = hours(1) + std::chrono::minutes(30)}), 0U);
-  EXPECT_EQ(usage, *house_.database->read([](store::Connection& connection) {
+  EXPECT_EQ(usage, *daemon_.database->read([](store::Connection& connection) {
     return store::UsageTable(connection).report(store::UsageBy::kUser, {});
   })) << "what was used stays in the books";
 }
@@ -59,8 +59,8 @@ TEST_F(RetentionTest, KeepsSoManyJobsAndLeavesThoseThatHaveNotEnded) {
   const model::JobId first = ended();
   const model::JobId second = ended();
   const model::JobId third = ended();
-  const model::JobId lives = house_.submit(300);
-  house_.settle();
+  const model::JobId lives = daemon_.submit(300);
+  daemon_.settle();
   EXPECT_EQ(step({.most_jobs = 3}), 0U);
   EXPECT_EQ(step({.most_jobs = 1}), 2U);
   EXPECT_FALSE(is_kept(first));
@@ -74,30 +74,30 @@ TEST_F(RetentionTest, KeepsAJobThatAnotherOneWaitsFor) {
   NewJob wanted(jobs::testing::spec(2000));
   wanted.owner = "ada";
   wanted.spec.after = {{needed, model::DependencyKind::kSucceeded}};
-  const model::JobId full = house_.submit(2000);
-  house_.settle();
-  const model::JobId waits = house_.dispatcher->submit(wanted)->jobs.front().id;
-  house_.settle();
-  ASSERT_EQ(house_.stored(waits).state, JobState::kQueued);
+  const model::JobId full = daemon_.submit(2000);
+  daemon_.settle();
+  const model::JobId waits = daemon_.dispatcher->submit(wanted)->jobs.front().id;
+  daemon_.settle();
+  ASSERT_EQ(daemon_.stored(waits).state, JobState::kQueued);
   EXPECT_EQ(step({.keep = model::Seconds(1)}), 0U);
   EXPECT_TRUE(is_kept(needed));
   // A daemon that comes back asks the store what became of it.
-  house_.kill();
-  house_.open();
-  house_.runtime.end({full, 1, 0}, 0);
-  house_.settle();
-  EXPECT_EQ(house_.stored(waits).state, JobState::kRunning);
-  house_.runtime.end({waits, 1, 0}, 0);
-  house_.settle();
-  house_.clock.advance(hours(1));
+  daemon_.kill();
+  daemon_.open();
+  daemon_.runtime.end({full, 1, 0}, 0);
+  daemon_.settle();
+  EXPECT_EQ(daemon_.stored(waits).state, JobState::kRunning);
+  daemon_.runtime.end({waits, 1, 0}, 0);
+  daemon_.settle();
+  daemon_.clock.advance(hours(1));
   EXPECT_EQ(step({.keep = model::Seconds(1)}), 3U);
 }
 
 TEST_F(RetentionTest, RemovesTheOldestOutputWhereThereIsTooMuch) {
   const model::JobId first = ended();
   const model::JobId second = ended();
-  const model::JobId lives = house_.submit(300);
-  house_.settle();
+  const model::JobId lives = daemon_.submit(300);
+  daemon_.settle();
   EXPECT_EQ(step({.most_logs = mib(2)}), 0U) << "a megabyte each, and of one that runs none counts";
   EXPECT_EQ(step({.most_logs = mib(1)}), 1U);
   EXPECT_TRUE(is_kept(first));
@@ -109,7 +109,7 @@ TEST_F(RetentionTest, RemovesTheOldestOutputWhereThereIsTooMuch) {
 TEST_F(RetentionTest, AJobWhoseOutputCannotBeRemovedStays) {
   const model::JobId first = ended();
   const model::JobId second = ended();
-  house_.runtime.fail_forgets = 1;
+  daemon_.runtime.fail_forgets = 1;
   EXPECT_EQ(step({.keep = model::Seconds(1)}), 1U);
   EXPECT_TRUE(is_kept(first));
   EXPECT_FALSE(is_kept(second));

@@ -9,7 +9,7 @@ namespace divvy::control {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::House;
+using testing::TestDaemon;
 
 constexpr const char* kNightly = R"({"name":"nightly","every":"*/10 * * * *",
   "job":{"gpu":0.3,"command":["train"]}})";
@@ -44,19 +44,19 @@ class SchedulesTest : public ::testing::Test {
  protected:
   SchedulesTest() {
     // At the beginning of ten minutes, so that it is known what comes when.
-    const auto now = house_.clock.wall_now().time_since_epoch();
-    house_.clock.advance(std::chrono::ceil<std::chrono::days>(now) - now);
+    const auto now = daemon_.clock.wall_now().time_since_epoch();
+    daemon_.clock.advance(std::chrono::ceil<std::chrono::days>(now) - now);
     open();
   }
   void open() {
     schedules_ = std::make_unique<Schedules>(Schedules::Parts{
-        .database = *house_.database, .dispatcher = *house_.dispatcher, .clock = house_.clock});
+        .database = *daemon_.database, .dispatcher = *daemon_.dispatcher, .clock = daemon_.clock});
   }
   void replace_daemon(Duration away = 0s) {
     schedules_.reset();
-    house_.kill();
-    house_.clock.advance(away);
-    house_.open();
+    daemon_.kill();
+    daemon_.clock.advance(away);
+    daemon_.open();
     open();
   }
   void make(const std::string& more = "", const std::string& of_job = "") {
@@ -67,14 +67,14 @@ class SchedulesTest : public ::testing::Test {
     ASSERT_TRUE(made.has_value()) << made.error().message;
   }
   void pass(Duration time) {
-    house_.clock.advance(time);
+    daemon_.clock.advance(time);
     (void)schedules_->step();
-    house_.settle();
+    daemon_.settle();
   }
   Schedule schedule() { return schedules_->find("nightly").value(); }
   // Every job that there ever was.
   std::size_t jobs() {
-    return house_.database
+    return daemon_.database
         ->read([](store::Connection& connection) {
           store::JobFilter filter;
           filter.limit = 1000;
@@ -84,11 +84,11 @@ class SchedulesTest : public ::testing::Test {
   }
   void end_last() {
     const model::JobId last = schedule().last_job.value();
-    house_.runtime.end({last, 1, 0}, 0);
-    house_.settle();
+    daemon_.runtime.end({last, 1, 0}, 0);
+    daemon_.settle();
   }
 
-  House house_;
+  TestDaemon daemon_;
   std::unique_ptr<Schedules> schedules_;
 };
 
@@ -98,7 +98,7 @@ TEST_F(SchedulesTest, SubmitsAJobOfTheOwnerAtEachOfItsTimes) {
   EXPECT_EQ(jobs(), 0U);
   pass(1min);
   ASSERT_EQ(jobs(), 1U);
-  const model::Job job = house_.stored(schedule().last_job.value());
+  const model::Job job = daemon_.stored(schedule().last_job.value());
   EXPECT_EQ(job.owner, "ada");
   EXPECT_EQ(job.spec.name, "nightly");
   EXPECT_EQ(job.spec.labels.at("divvy.schedule"), "nightly");
@@ -113,7 +113,7 @@ TEST_F(SchedulesTest, SaysHowLongItNeedsNothingAndNothingWhereThereIsNone) {
   EXPECT_EQ(schedules_->step(), std::nullopt);
   make();
   EXPECT_EQ(schedules_->step(), std::optional<Duration>(1min)) << "the clock may be set";
-  house_.clock.advance(9min + 40s);
+  daemon_.clock.advance(9min + 40s);
   EXPECT_EQ(schedules_->step(), std::optional<Duration>(20s));
 }
 
@@ -134,14 +134,14 @@ TEST_F(SchedulesTest, ARunOfAnArrayIsOverWhenItsLastTaskHasEnded) {
   pass(10min);
   ASSERT_EQ(jobs(), 2U);
   const model::JobId first = schedule().last_job.value();
-  house_.runtime.end({first, 1, 0}, 0);
-  house_.settle();
+  daemon_.runtime.end({first, 1, 0}, 0);
+  daemon_.settle();
   pass(10min);
   EXPECT_EQ(jobs(), 2U);
   EXPECT_EQ(schedule().trouble,
             fmt::format("a run was left out, because job {} had not ended", first.next()));
-  house_.runtime.end({first.next(), 1, 0}, 0);
-  house_.settle();
+  daemon_.runtime.end({first.next(), 1, 0}, 0);
+  daemon_.settle();
   pass(10min);
   EXPECT_EQ(jobs(), 4U);
 }
@@ -149,19 +149,19 @@ TEST_F(SchedulesTest, ARunOfAnArrayIsOverWhenItsLastTaskHasEnded) {
 TEST_F(SchedulesTest, AClockThatWasWrongByYearsAndIsSetRightTakesNoRunsAway) {
   make();
   constexpr auto kYears = 5 * 365 * 24h;
-  house_.clock.shift_wall(kYears);
+  daemon_.clock.shift_wall(kYears);
   pass(0s);
-  EXPECT_GT(schedule().next.value() - house_.clock.wall_now(), 0s);
-  house_.clock.shift_wall(-kYears);
+  EXPECT_GT(schedule().next.value() - daemon_.clock.wall_now(), 0s);
+  daemon_.clock.shift_wall(-kYears);
   pass(0s);
-  EXPECT_EQ(schedule().next.value() - house_.clock.wall_now(), 10min);
+  EXPECT_EQ(schedule().next.value() - daemon_.clock.wall_now(), 10min);
   // The same while no daemon runs.
-  house_.clock.shift_wall(kYears);
+  daemon_.clock.shift_wall(kYears);
   pass(0s);
-  house_.clock.shift_wall(-kYears);
+  daemon_.clock.shift_wall(-kYears);
   replace_daemon();
   pass(0s);
-  EXPECT_EQ(schedule().next.value() - house_.clock.wall_now(), 10min);
+  EXPECT_EQ(schedule().next.value() - daemon_.clock.wall_now(), 10min);
   pass(10min);
   EXPECT_EQ(jobs(), 1U);
 }
@@ -170,7 +170,7 @@ TEST_F(SchedulesTest, AClockThatIsSetBackRunsNothingTwice) {
   make(R"("overlap":"allow",)");
   pass(10min);
   ASSERT_EQ(jobs(), 1U);
-  house_.clock.shift_wall(-5min);
+  daemon_.clock.shift_wall(-5min);
   pass(0s);
   pass(5min);
   EXPECT_EQ(jobs(), 1U);
@@ -191,7 +191,7 @@ TEST_F(SchedulesTest, WhatWasMissedIsSkippedOrRunOnce) {
   pass(0s);
   EXPECT_EQ(jobs(), 0U);
   EXPECT_NE(schedule().trouble.find("missed"), std::string::npos);
-  EXPECT_GT(schedule().next.value(), house_.clock.wall_now());
+  EXPECT_GT(schedule().next.value(), daemon_.clock.wall_now());
   ASSERT_TRUE(schedules_->change("nightly", [](Schedule& one, WallTime now) {
     return change_schedule(one, R"({"missed":"once"})", now);
   }));
@@ -206,7 +206,7 @@ TEST_F(SchedulesTest, ADaemonThatWasKilledBeforeItWroteDownARunDoesNotRunItTwice
   pass(10min);
   ASSERT_EQ(jobs(), 1U);
   // As the disk was just after the submit.
-  ASSERT_TRUE(house_.database->commit([&](store::Connection& connection) -> Status {
+  ASSERT_TRUE(daemon_.database->commit([&](store::Connection& connection) -> Status {
     DIVVY_TRY(row, store::ScheduleTable(connection).find("nightly"));
     row->document = before;
     DIVVY_TRY(done, store::ScheduleTable(connection).update(*row));

@@ -10,7 +10,7 @@ namespace divvy::control {
 namespace {
 
 using model::JobState;
-using testing::House;
+using testing::TestDaemon;
 
 // A machine with services, whose daemon can be killed and come back.
 class ServicesTest : public ::testing::Test {
@@ -18,17 +18,17 @@ class ServicesTest : public ::testing::Test {
   ServicesTest() { open(); }
 
   void open() {
-    auto made = Services::create({.database = *house_.database,
-                                  .dispatcher = *house_.dispatcher,
+    auto made = Services::create({.database = *daemon_.database,
+                                  .dispatcher = *daemon_.dispatcher,
                                   .proxy = proxy_,
-                                  .clock = house_.clock});
+                                  .clock = daemon_.clock});
     ASSERT_TRUE(made) << made.error().message;
     services_ = *std::move(made);
   }
   void replace_daemon() {
     services_.reset();
-    house_.kill();
-    house_.open();
+    daemon_.kill();
+    daemon_.open();
     open();
   }
   void make(std::uint32_t least, std::uint32_t most) {
@@ -41,11 +41,11 @@ class ServicesTest : public ::testing::Test {
   void settle(int rounds = 12) {
     for (int i = 0; i < rounds; ++i) {
       (void)services_->step();
-      house_.settle();
+      daemon_.settle();
     }
   }
   [[nodiscard]] std::size_t running() {
-    const auto jobs = house_.database->read(
+    const auto jobs = daemon_.database->read(
         [](store::Connection& connection) { return store::JobTable(connection).unfinished(); });
     return jobs->size();
   }
@@ -56,7 +56,7 @@ class ServicesTest : public ::testing::Test {
                                  site->servers, [](const auto& one) { return one.weight > 0; }));
   }
 
-  House house_;
+  TestDaemon daemon_;
   proxy::FakeProxy proxy_;
   std::unique_ptr<Services> services_;
 };
@@ -67,7 +67,7 @@ TEST_F(ServicesTest, ReplicasAreJobsOfTheOwnerWithPortsOfTheirOwn) {
   ASSERT_EQ(service().replicas.size(), 2U);
   std::set<std::string> ports;
   for (const auto& [id, known] : service().replicas) {
-    const model::Job job = house_.stored(id);
+    const model::Job job = daemon_.stored(id);
     EXPECT_EQ(job.owner, "ada");
     EXPECT_EQ(job.spec.name, "model");
     EXPECT_EQ(job.spec.labels.at("divvy.service"), "model");
@@ -86,7 +86,7 @@ TEST_F(ServicesTest, ReplicasInContainersAreReachedOnThisMachineAlone) {
   ASSERT_TRUE(services_->make("model", "ada", serve::test_settings(1, 1), job));
   settle();
   ASSERT_EQ(service().replicas.size(), 1U);
-  const model::Job made = house_.stored(service().replicas.begin()->first);
+  const model::Job made = daemon_.stored(service().replicas.begin()->first);
   ASSERT_EQ(made.spec.container->ports.size(), 1U);
   EXPECT_EQ(made.spec.environment.at("DIVVY_PUBLISH"), "loopback");
 }
@@ -95,10 +95,10 @@ TEST_F(ServicesTest, AReplicaThatDiedIsReplaced) {
   make(2, 2);
   settle();
   const model::JobId victim = service().replicas.begin()->first;
-  house_.runtime.end({victim, 1, 0}, 1);
+  daemon_.runtime.end({victim, 1, 0}, 1);
   settle();
   EXPECT_EQ(asked(), 1U) << "there is a pause after a failure";
-  house_.clock.advance(std::chrono::seconds(2));
+  daemon_.clock.advance(std::chrono::seconds(2));
   settle();
   EXPECT_EQ(asked(), 2U);
   EXPECT_FALSE(service().replicas.contains(victim));
@@ -113,7 +113,7 @@ TEST_F(ServicesTest, AnotherDaemonFindsTheReplicasAndGoesOnWithAnUpdate) {
   for (int i = 0; i < 30 && service().candidate; ++i) {
     replace_daemon();
     (void)services_->step();
-    house_.settle();
+    daemon_.settle();
     EXPECT_GE(asked(), 2U);
     EXPECT_LE(running(), 3U);
   }
@@ -130,7 +130,7 @@ TEST_F(ServicesTest, AVersionThatDoesNotGetReadyIsTakenBack) {
     return serve::update(one, serve::test_replica("worse"), 100, "ada", now);
   }));
   settle();
-  house_.clock.advance(std::chrono::seconds(61));
+  daemon_.clock.advance(std::chrono::seconds(61));
   settle();
   EXPECT_FALSE(service().candidate);
   EXPECT_EQ(service().stable, 1U);
@@ -141,7 +141,7 @@ TEST_F(ServicesTest, AVersionThatDoesNotGetReadyIsTakenBack) {
 TEST_F(ServicesTest, WhatEndedWhileNoDaemonWasThereIsAFailure) {
   make(1, 1);
   settle();
-  house_.runtime.end({service().replicas.begin()->first, 1, 0}, 1);
+  daemon_.runtime.end({service().replicas.begin()->first, 1, 0}, 1);
   replace_daemon();
   settle();
   EXPECT_EQ(service().versions.front().failures, 1U);
@@ -167,7 +167,7 @@ TEST_F(ServicesTest, TheFirstRequestWakesAServiceThatSleeps) {
   make(0, 2);
   settle();
   EXPECT_EQ(asked(), 1U) << "at first it shows that it works";
-  house_.clock.advance(std::chrono::seconds(301));
+  daemon_.clock.advance(std::chrono::seconds(301));
   settle();
   EXPECT_EQ(running(), 0U);
   ASSERT_NE(proxy_.find("model"), nullptr) << "somebody may ask";
@@ -185,19 +185,19 @@ TEST_F(ServicesTest, ReplicasAreAddedWhileTheyUseMoreOfTheirSharesThanTheyAreToU
   settle();
   ASSERT_EQ(asked(), 1U);
   // Of its fifth of a GPU: two fifths of all of it.
-  house_.machine.active = {{{service().replicas.begin()->first, 1, 0}, 400}};
+  daemon_.machine.active = {{{service().replicas.begin()->first, 1, 0}, 400}};
   for (int i = 0; i < 20 && service().desired == 1; ++i) {
-    house_.clock.advance(std::chrono::seconds(1));
+    daemon_.clock.advance(std::chrono::seconds(1));
     settle(2);
   }
   EXPECT_EQ(service().desired, 3U) << "as many as there may be";
   settle();
   EXPECT_EQ(asked(), 3U);
-  house_.machine.active.clear();
+  daemon_.machine.active.clear();
   for (const auto& [job, known] : service().replicas)
-    house_.machine.active.push_back({{job, 1, 0}, 0});
+    daemon_.machine.active.push_back({{job, 1, 0}, 0});
   for (int i = 0; i < 120 && service().desired > 1; ++i) {
-    house_.clock.advance(std::chrono::seconds(1));
+    daemon_.clock.advance(std::chrono::seconds(1));
     settle(2);
   }
   EXPECT_EQ(service().desired, 1U) << "nobody uses anything";
@@ -218,7 +218,7 @@ TEST_F(ServicesTest, ReplicasThatNobodyCanAskAreNotReplacedForIt) {
   const model::JobId job = service().replicas.begin()->first;
   proxy_.port_taken = service().settings.port;
   settle();
-  house_.clock.advance(std::chrono::seconds(61));
+  daemon_.clock.advance(std::chrono::seconds(61));
   settle();
   EXPECT_NE(services_->seen("model").trouble, "");
   EXPECT_TRUE(service().replicas.contains(job));
@@ -233,7 +233,7 @@ TEST_F(ServicesTest, AReplicaThatBeganWhileNobodyCouldAskHasAllOfItsTimeAfterwar
   proxy_.port_taken = 8000;
   make(1, 1);
   settle();
-  house_.clock.advance(std::chrono::seconds(61));
+  daemon_.clock.advance(std::chrono::seconds(61));
   settle();
   ASSERT_EQ(service().replicas.size(), 1U);
   EXPECT_EQ(service().versions.front().failures, 0U);
@@ -290,11 +290,11 @@ TEST_F(ServicesTest, JobsOfOthersAreNoReplicas) {
   wanted.owner = "eve";
   wanted.spec.labels = {
       {"divvy.service", "model"}, {"divvy.version", "1"}, {"divvy.port", "10007"}};
-  ASSERT_TRUE(house_.dispatcher->submit(std::move(wanted)));
+  ASSERT_TRUE(daemon_.dispatcher->submit(std::move(wanted)));
   replace_daemon();
   settle();
   ASSERT_EQ(service().replicas.size(), 1U);
-  EXPECT_EQ(house_.stored(service().replicas.begin()->first).owner, "ada");
+  EXPECT_EQ(daemon_.stored(service().replicas.begin()->first).owner, "ada");
 }
 
 TEST_F(ServicesTest, WhatCannotBeIsRefusedBeforeItIsMade) {
@@ -317,7 +317,7 @@ TEST_F(ServicesTest, WhatCannotBeIsRefusedBeforeItIsMade) {
 
 TEST_F(ServicesTest, AServiceThatIsDamagedHoldsUpNobodyElse) {
   make(1, 1);
-  ASSERT_TRUE(house_.database->commit([](store::Connection& connection) {
+  ASSERT_TRUE(daemon_.database->commit([](store::Connection& connection) {
     return store::ServiceTable(connection).insert({"broken", "ada", 8001, 1, "{}"});
   }));
   settle();

@@ -410,13 +410,13 @@ inline agent::MachineState machine_state(const jobs::Fleet& fleet, std::size_t w
 }
 
 // A store in a folder of its own, two GPUs, and a dispatcher that can be killed and come back.
-class House {
+class TestDaemon {
  public:
-  explicit House(Dispatcher::Drive drive = Dispatcher::Drive::kCaller)
+  explicit TestDaemon(Dispatcher::Drive drive = Dispatcher::Drive::kCaller)
       : agent(machine_state(jobs::testing::fleet(1, 2))), drive_(drive) {
     open();
   }
-  ~House() {
+  ~TestDaemon() {
     dispatcher.reset();
     database.reset();
   }
