@@ -224,7 +224,9 @@ class ClusterQueue {
   void found_allocation(Work& work, const Given& given, WallTime now);
   void lost_allocation(Work& work, WallTime now);
   void write_place(Work& work, const ClaimFacts* claim, WallTime now);
-  void clear_place(Work& work, const ClaimFacts& claim);
+  enum class Reservation { kNone, kToo };  // there is none, or it goes with the allocation
+  void clear_place(Work& work, const ClaimFacts& claim,
+                   Reservation reservation = Reservation::kNone);
   // The GPU that failed under a pod, and why; nothing: none did.
   [[nodiscard]] std::optional<std::string> failed_gpu(const Work& work) const;
   void release_gates(WallTime now);
@@ -320,6 +322,7 @@ class ClusterQueue {
   [[nodiscard]] model::JobSpec spec_for(Work& work, WallTime now);
   [[nodiscard]] std::vector<std::string> tolerated_by(const PodFacts& pod) const;
   [[nodiscard]] std::string queue_of(const std::string& space, const std::string& wanted) const;
+  [[nodiscard]] static bool explains(const Work& work, const ClaimFacts& claim);
   void settle_holdings(WallTime now);
   void drop(Holding& holding, WallTime now);
   void take(Holding& holding, WallTime now);

@@ -105,6 +105,8 @@ class Day {
         controller_->hear_all();
         break;
       case 16:
+        controller_->answer();
+        [[fallthrough]];
       case 17:
         controller_->decide();
         break;
@@ -116,8 +118,9 @@ class Day {
         break;
       case 20:
         if (controller_->actions() > 0) {
-          controller_->act(draw(controller_->actions()),
-                           draw(2) == 0 ? Fault::kAnswerLost : Fault::kNotDone);
+          static constexpr Fault kFaults[] = {Fault::kAnswerLost, Fault::kNotDone,
+                                              Fault::kAnswerLate, Fault::kAnswerLate};
+          controller_->act(draw(controller_->actions()), kFaults[draw(std::size(kFaults))]);
         }
         break;
       case 21:

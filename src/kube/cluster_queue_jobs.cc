@@ -344,16 +344,23 @@ std::string ClusterQueue::new_device() {
 
 // --- What no pod explains ---
 
+// Also where the word of what was written comes before the answer to the write.
+bool ClusterQueue::explains(const Work& work, const ClaimFacts& claim) {
+  if (work.job == model::JobId()) return false;
+  if (work.stage == Stage::kPlaced) return work.claim_uid == claim.object.uid;
+  return work.stage == Stage::kPlanned && work.place->node == claim.allocation->node &&
+         work.place->slices == claim.allocation->slices;
+}
+
 void ClusterQueue::settle_holdings(WallTime now) {
   std::map<std::string, Holding> wanted;
   std::unordered_map<std::string_view, std::string_view> allocated;  // node by uid of the claim
   for (const auto& [key, claim] : claims_) {
     if (!claim.allocation) continue;
     allocated.emplace(claim.object.uid, claim.allocation->node);
-    const Work* const work = find(claim.owner);
-    const bool explained = work != nullptr && work->stage == Stage::kPlaced &&
-                           work->claim_uid == claim.object.uid && work->job != model::JobId();
-    if (explained) continue;
+    if (const Work* const work = find(claim.owner); work != nullptr && explains(*work, claim)) {
+      continue;
+    }
     Holding holding{claim.object.space, claim.allocation->node, {}};
     for (const AllocatedSlice& one : claim.allocation->slices) holding.slices.push_back(one.slice);
     wanted.emplace(fmt::format("{}@{}", claim.object.uid, holding.node), std::move(holding));

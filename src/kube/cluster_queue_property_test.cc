@@ -84,6 +84,8 @@ class Day {
         controller.hear_all();
         break;
       case 15:
+        controller.answer();
+        [[fallthrough]];
       case 16:
         controller.decide();
         break;
@@ -96,8 +98,9 @@ class Day {
         break;
       case 20:
         if (controller.actions() > 0) {
-          controller.act(draw(controller.actions()),
-                         draw(2) == 0 ? Fault::kAnswerLost : Fault::kNotDone);
+          static constexpr Fault kFaults[] = {Fault::kAnswerLost, Fault::kNotDone,
+                                              Fault::kAnswerLate, Fault::kAnswerLate};
+          controller.act(draw(controller.actions()), kFaults[draw(std::size(kFaults))]);
         }
         break;
       case 21:

@@ -174,6 +174,17 @@ void ClusterQueue::found_allocation(Work& work, const Given& given, WallTime now
     }
   }
   if (!work.lives()) return;
+  if (work.bound() && work.pod.node != allocation.node && given.claim != nullptr &&
+      work.pod.refers_to.empty()) {
+    // kube-scheduler can bind a pod with what it knew of a claim before that was placed elsewhere.
+    // The agent of its node gives it nothing, so it has not begun.
+    tell_event(work, "Warning", "DivvyNotPlaced",
+               fmt::format("it was bound to {} when its slice was on {} already; it gets one on {}",
+                           work.pod.node, allocation.node, work.pod.node),
+               now);
+    clear_place(work, *given.claim, Reservation::kToo);
+    return;
+  }
   const auto failed = options_.evict_from_failed_gpus ? failed_gpu(work) : std::nullopt;
   if (given.reserved && waits_for_others) {
     if (failed && in_attempt(work)) fail_attempt(*gang_of(work), work, *failed, now);
@@ -288,10 +299,11 @@ void ClusterQueue::write_place(Work& work, const ClaimFacts* claim, WallTime now
 }
 
 // With the version that has no reservation: if there is one by now, it fails, and the pod runs.
-void ClusterQueue::clear_place(Work& work, const ClaimFacts& claim) {
+void ClusterQueue::clear_place(Work& work, const ClaimFacts& claim, Reservation reservation) {
   json::object document = claim.document;
   json::object status = status_of(document);
   status.erase("allocation");
+  if (reservation == Reservation::kToo) status.erase("reservedFor");
   document["status"] = std::move(status);
   work.claim_busy = true;
   emit(ActionKind::kClearAllocation, work.uid(),

@@ -442,6 +442,45 @@ TEST_F(ClusterQueueTest, WhatTwoControllersWroteAtOnceIsTakenBackFromTheLaterOne
   EXPECT_EQ(node_of("b"), "");
 }
 
+TEST_F(ClusterQueueTest, AWriteThatIsHeardOfBeforeItsAnswerCountsOnce) {
+  cluster_.set_node("node-1", true, true);
+  cluster_.create_pod({.name = "first", .gpu = "0.5"});
+  controller_.work();
+  cluster_.create_pod({.name = "second", .gpu = "0.5"});
+  const auto decide = [this] {
+    controller_.hear_all();
+    controller_.decide();
+  };
+  for (decide(); controller_.queued().front().kind != ActionKind::kWriteAllocation; decide()) {
+    controller_.act(0);
+  }
+  controller_.act(0, Fault::kAnswerLate);
+  decide();
+  for (const Action& action : controller_.queued()) {
+    EXPECT_NE(action.kind, ActionKind::kClearAllocation) << "the GPU has room for both";
+  }
+  controller_.work();
+  cluster_.settle();
+  EXPECT_EQ(cluster_.phase("first"), "Running");
+  EXPECT_EQ(cluster_.phase("second"), "Running");
+}
+
+// kube-scheduler read the claim, and bound the pod after the claim had been placed anew.
+TEST_F(ClusterQueueTest, APodThatIsBoundToAnotherNodeThanItsSliceGetsOneThere) {
+  cluster_.create_pod({.name = "train", .gpu = "0.5"});
+  controller_.work();
+  const std::string placed = node_of("train");
+  const std::string other = placed == "node-0" ? "node-1" : "node-0";
+  ASSERT_TRUE(cluster_.api().create("/api/v1/namespaces/team-a/pods/train/binding",
+                                    {{"target", json::object{{"kind", "Node"}, {"name", other}}}}));
+  cluster_.manage();  // reserves it for the bound pod
+  controller_.work();
+  EXPECT_EQ(node_of("train"), other);
+  EXPECT_THAT(events(), ::testing::Contains("DivvyNotPlaced train"));
+  cluster_.settle();
+  EXPECT_EQ(cluster_.phase("train"), "Running");
+}
+
 TEST_F(ClusterQueueTest, APodWhoseTimeIsUpIsEvicted) {
   jobs::Settings settings;
   settings.time.usual = std::chrono::hours(1);

@@ -155,8 +155,15 @@ class TestController {
   void hear_all();
   void decide();
   // The first of its actions, or that at this place; with its answer lost, or not done at all.
-  enum class Fault { kNone, kAnswerLost, kNotDone };
+  enum class Fault {
+    kNone,
+    kAnswerLost,
+    kNotDone,
+    kAnswerLate,  // until answer(): what was written may be heard of before
+  };
   void act(std::size_t which, Fault fault = Fault::kNone);
+  // The answer that is late for the longest time. Nothing where there is none.
+  void answer();
   [[nodiscard]] std::size_t actions() const { return actions_.size(); }
   [[nodiscard]] const std::deque<Action>& queued() const { return actions_; }
   // Hears, decides and acts until nothing is left to do.
@@ -170,6 +177,11 @@ class TestController {
   std::unique_ptr<ClusterQueue> queue_;
   std::array<std::size_t, 7> heard_{};
   std::deque<Action> actions_;
+  struct Late {
+    std::uint64_t number = 0;
+    Result<boost::json::object> answer;
+  };
+  std::deque<Late> late_;
 };
 
 }  // namespace divvy::kube::testing

@@ -66,13 +66,25 @@ void TestController::act(std::size_t which, Fault fault) {
   if (fault != Fault::kNotDone) {
     Result<json::object> answer = carry_out(cluster_.api(), action);
     if (answer) done.push_back(action.kind);
+    if (fault == Fault::kAnswerLate) {
+      late_.push_back({action.number, std::move(answer)});
+      return;
+    }
     if (fault == Fault::kNone) result = std::move(answer);
   }
   queue_->done(action.number, result, cluster_.now());
 }
 
+void TestController::answer() {
+  if (late_.empty()) return;
+  const Late late = std::move(late_.front());
+  late_.pop_front();
+  queue_->done(late.number, late.answer, cluster_.now());
+}
+
 void TestController::work() {
   for (int i = 0; i < 1000; ++i) {
+    while (!late_.empty()) answer();
     hear_all();
     decide();
     if (actions_.empty()) return;
