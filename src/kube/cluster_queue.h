@@ -159,6 +159,7 @@ class ClusterQueue {
     std::string bound_when_queued;
     // The heartbeat of its node when the word came that it ended or is gone.
     std::optional<std::string> heard_at_end;
+    std::optional<WallTime> cleared;  // when it was seen bound, alive and without its allocation
 
     [[nodiscard]] const std::string& uid() const { return pod.object.uid; }
     [[nodiscard]] bool bound() const { return !pod.node.empty(); }
@@ -237,6 +238,7 @@ class ClusterQueue {
                 WallTime now);
   void write_again(Work& work, InFlight& flight, WallTime now);
   [[nodiscard]] bool is_released(std::uint64_t pass) const { return !open_.contains(pass); }
+  [[nodiscard]] bool may_have_ended(Work& work, WallTime now);
   void leave_planned(Work& work);
 
   // cluster_queue_slots.cc: where what a pod was given stands, and pods in which it does

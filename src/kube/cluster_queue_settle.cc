@@ -26,6 +26,9 @@ Duration pause_after(std::uint32_t attempts) {
   return std::min<Duration>(30s, 100ms * (1U << std::min(attempts, 16U)));
 }
 
+// Until the end of a pod is heard of whose claim was cleared.
+constexpr Duration kEndPatience = 2s;
+
 // What is known of it is not true any more.
 bool is_conflict(ErrorCode code) {
   return code == ErrorCode::kFailedPrecondition || code == ErrorCode::kAlreadyExists ||
@@ -108,6 +111,7 @@ void ClusterQueue::settle(Work& work, WallTime now) {
     holdings_changed_ = true;
     return;
   }
+  if (work.stage == Stage::kPlaced && may_have_ended(work, now)) return;
   if (work.stage == Stage::kPlaced) lost_allocation(work, now);
   const bool by_hand = !work.pod.refers_to.empty();
   if (!work.lives() || (by_hand && claim == nullptr)) {
@@ -136,6 +140,16 @@ void ClusterQueue::settle(Work& work, WallTime now) {
   }
 }
 
+// The claim of a pod that has ended is cleared, and that may be heard of before its end.
+bool ClusterQueue::may_have_ended(Work& work, WallTime now) {
+  if (!work.lives() || !work.bound()) return false;
+  if (!work.cleared) work.cleared = now;
+  const WallTime due = *work.cleared + kEndPatience;
+  if (now >= due) return false;
+  wake(work, due);
+  return true;
+}
+
 void ClusterQueue::leave_planned(Work& work) {
   if (work.stage != Stage::kPlanned) return;
   const auto open = open_.find(work.pass);
@@ -146,6 +160,7 @@ void ClusterQueue::leave_planned(Work& work) {
 void ClusterQueue::found_allocation(Work& work, const Given& given, WallTime now) {
   const Allocation& allocation = *given.allocation;
   work.claim_uid = given.uid;
+  work.cleared.reset();
   const bool same =
       work.place && work.place->node == allocation.node && work.place->slices == allocation.slices;
   if (same && work.stage == Stage::kPlanned) {

@@ -475,10 +475,29 @@ TEST_F(ClusterQueueTest, APodThatIsBoundToAnotherNodeThanItsSliceGetsOneThere) {
                                     {{"target", json::object{{"kind", "Node"}, {"name", other}}}}));
   cluster_.manage();  // reserves it for the bound pod
   controller_.work();
+  EXPECT_EQ(node_of("train"), "");
+  wait(2s);
+  controller_.work();
   EXPECT_EQ(node_of("train"), other);
   EXPECT_THAT(events(), ::testing::Contains("DivvyNotPlaced train"));
   cluster_.settle();
   EXPECT_EQ(cluster_.phase("train"), "Running");
+}
+
+TEST_F(ClusterQueueTest, NothingIsGivenToAPodWhoseEndIsHeardOfAfterItsClaimWasCleared) {
+  run("first");
+  const std::string said = condition("first");
+  cluster_.finish_pod("first");
+  cluster_.settle();
+  ASSERT_EQ(node_of("first"), "");
+  controller_.hear(static_cast<std::size_t>(ObjectKind::kClaim), SIZE_MAX);
+  controller_.decide();
+  EXPECT_EQ(controller_.actions(), 0U);
+  controller_.work();
+  wait(3s);
+  controller_.work();
+  EXPECT_EQ(node_of("first"), "");
+  EXPECT_EQ(condition("first"), said) << "what it had";
 }
 
 TEST_F(ClusterQueueTest, APodWhoseTimeIsUpIsEvicted) {

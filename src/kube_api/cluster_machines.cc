@@ -212,7 +212,8 @@ json::object queue_document(const std::string& path, const jobs::QueueSettings& 
           {"score", nullptr}};
 }
 
-// What its members had from when they were placed, as far as Kubernetes still has them.
+// What its members had from when they were placed, as far as Kubernetes still has them; of those
+// that have ended, whose claims are gone, what they asked for.
 store::UsageSum usage_of(const ClusterJob& job, const store::UsageFilter& filter, WallTime now) {
   store::UsageSum sum;
   for (const model::JobMember& member : job.job.members) {
@@ -223,6 +224,11 @@ store::UsageSum usage_of(const ClusterJob& job, const store::UsageFilter& filter
     if (until <= from) continue;
     const auto seconds =
         static_cast<std::uint64_t>(std::chrono::floor<std::chrono::seconds>(until - from).count());
+    if (member.slices.empty() && job.job.started) {
+      const model::Request& request = job.job.spec.request;
+      sum.held += std::uint64_t{request.share().thousandths()} * seconds;
+      sum.memory += request.memory().value_or(Bytes(0)).count() / (1U << 20U) * seconds;
+    }
     for (const model::Slice& slice : member.slices) {
       sum.held += slice.share().thousandths() * seconds;
       sum.memory += slice.memory().count() / (1U << 20U) * seconds;
