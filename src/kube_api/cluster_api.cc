@@ -136,8 +136,11 @@ Result<std::vector<json::object>> ClusterApi::list(const std::string& group,
   const std::string behind = query.empty() ? "" : "?" + query;
   auto all = kube::list_all(api_, fmt::format("{}/{}{}", group, resource, behind));
   if (!all && all.error().code == ErrorCode::kPermissionDenied) {
-    all = kube::list_all(api_, fmt::format("{}/namespaces/{}/{}{}", group,
-                                           kube::percent_encode(options_.space), resource, behind));
+    auto own =
+        kube::list_all(api_, fmt::format("{}/namespaces/{}/{}{}", group,
+                                         kube::percent_encode(options_.space), resource, behind));
+    // What is in no namespace is not found there, and the refusal says what is missing.
+    if (own || own.error().code != ErrorCode::kNotFound) all = std::move(own);
   }
   if (!all) return err(all.error());
   return std::move(all->items);

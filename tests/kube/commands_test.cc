@@ -92,7 +92,7 @@ TEST_F(KubeCommands, JobsOfOthersAndThoseThatWaitAreSeenAndExplained) {
   }
   says(submit("late", "1", {}, "sleep 1000"));
   ASSERT_TRUE(eventually([&] {
-    return divvy({"explain", "late"}).out.find("is free") != std::string::npos;
+    return divvy({"explain", "late"}).out.find("more GPU becomes whole") != std::string::npos;
   })) << divvy({"explain", "late"}).out;
   const std::string list = says({"list", "-o", "wide"});
   EXPECT_THAT(list, HasSubstr("queued"));
