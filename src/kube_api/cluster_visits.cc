@@ -123,8 +123,9 @@ ClusterApi::Answer ClusterApi::open_channel(const Asked& asked, const ClusterJob
   DIVVY_TRY(member, find_running(job, order.key.rank));
   if (asked.request.header("upgrade").empty()) {
     return err(ErrorCode::kUnsupported,
-               "ssh does not go into pods; divvy exec does, and so does kubectl: kubectl -n {} "
-               "exec -it {} -c {} -- COMMAND",
+               "a channel into a pod is its connection, which an upgrade of this request opens; "
+               "divvy exec does that, and so does kubectl: kubectl -n {} exec -it {} -c {} -- "
+               "COMMAND",
                job.space(), member->pod, member->container);
   }
   net::HttpResponse response;

@@ -384,7 +384,7 @@ TEST_F(ClusterVisits, OnlyIntoMembersThatRun) {
   EXPECT_EQ(refused_.status, 404);
 }
 
-TEST_F(ClusterVisits, ChannelsAreNotJoinedAndSshSaysWhatToDo) {
+TEST_F(ClusterVisits, AChannelIsItsConnection) {
   put_pod("train", "Running");
   const std::string channels = "/v1/jobs/" + id("train") + "/channels";
   EXPECT_EQ(ask("GET", channels + "?channel=" + std::string(64, 'a')).status, 404);
