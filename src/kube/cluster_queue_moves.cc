@@ -148,6 +148,7 @@ void ClusterQueue::look_for_moves(WallTime now) {
     planned_for_ = id;
     break;
   }
+  if (planned_ != before) capacity_told_ = false;
   if (!dry_run || (planned_ == before && planned_for_ == before_for)) return;
   if (before && before_for != planned_for_) tell_moves(before_for, "", now);
   if (!planned_) return;
@@ -316,6 +317,11 @@ bool ClusterQueue::has_left(WallTime now) {
   const Work* const pod = find(move.pod);
   if (pod != nullptr && pod->stage == Stage::kPlaced) {
     if (pod->lives() && pod->leaves.empty()) {
+      // Nothing was moved, and it is spared for a while: others are looked for.
+      --move.made;
+      ++move.left;
+      --moves_.pods;
+      if (!moved_at_.empty()) moved_at_.pop_back();
       next_move(fmt::format("a disruption budget keeps pod {}", move.name), now);
     } else if (now >= move.due) {
       give_up_moves(fmt::format("pod {} has not ended in time", move.name), now);
@@ -409,6 +415,7 @@ void ClusterQueue::end_moves(WallTime now) {
   moving_.reset();
   planned_.reset();
   planned_for_ = {};
+  capacity_told_ = false;
   pass_due_ = true;
 }
 

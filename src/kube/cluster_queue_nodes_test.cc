@@ -48,7 +48,8 @@ class ClusterQueueNodes : public ClusterQueueTest {
   // Somebody who reads what is wanted and adds it.
   std::uint64_t provide() {
     std::uint64_t added = 0;
-    for (const json::value& one : array_at(status(), {"wanted"})) {
+    const json::object said = status();
+    for (const json::value& one : array_at(said, {"wanted"})) {
       const json::object& wanted = one.as_object();
       const auto gpus = static_cast<std::uint32_t>(*number_at(wanted, {"gpusPerNode"}));
       for (std::uint64_t i = 0; i < *number_at(wanted, {"nodes"}); ++i) {
@@ -163,7 +164,10 @@ TEST_F(ClusterQueueNodes, ANodeThatIsReadyAgainIsUsedAgain) {
 TEST_F(ClusterQueueNodes, WhoeverAddsWhatIsWantedSeesTheLineMove) {
   for (const char* const name : {"a", "b"}) cluster_.create_pod({.name = name, .gpu = "1"});
   settle_planned();
-  for (const char* const name : {"c", "d"}) cluster_.create_pod({.name = name, .gpu = "1"});
+  for (const char* const name : {"c", "d"}) {
+    cluster_.create_pod({.name = name, .gpu = "1"});
+    wait(1s);
+  }
   settle_planned();
   EXPECT_EQ(number_at(status(), {"nodesWanted"}), 2U);
   const json::object wanted = array_at(status(), {"wanted"}).at(0).as_object();
