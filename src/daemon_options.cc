@@ -227,6 +227,31 @@ void describe_kubernetes(CLI::App& app, Typed& typed) {
       ->group(group);
   app.add_flag("--no-preemption", typed.kube.no_preemption, "No pod makes way for another")
       ->group(group);
+  app.add_option("--defragmentation", typed.kube.defragmentation,
+                 "Move pods that say divvy.dev/movable so that others fit: off, dry-run (tell what "
+                 "would be moved) or on")
+      ->type_name("MODE")
+      ->check(CLI::IsMember({"off", "dry-run", "on"}).description(""))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--defragmentation-moves", typed.kube.defragmentation_moves,
+                 "So many pods at most are moved for one that waits")
+      ->type_name("N")
+      ->check(CLI::Range(1, 16).description(""))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--defragmentation-moves-per-hour", typed.kube.defragmentation_moves_per_hour,
+                 "So many pods at most are moved in an hour")
+      ->type_name("N")
+      ->check(CLI::Range(1, 10000).description(""))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--defragmentation-least-stay", typed.kube.defragmentation_least_stay,
+                 "A pod that has not been so long where it is stays there")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0, 604800).description(""))
+      ->capture_default_str()
+      ->group(group);
   app.add_flag("--keep-on-failed-gpus", typed.kube.keep_on_failed_gpus,
                "Leave pods where they are when their GPU fails, instead of evicting them")
       ->group(group);

@@ -40,6 +40,10 @@ struct KubeOptions {
   std::string left_alone = {};  // dialects that belong to somebody else
   bool keep_on_failed_gpus = false;
   bool no_preemption = false;
+  std::string defragmentation = "off";
+  std::uint32_t defragmentation_moves = 4;
+  std::uint32_t defragmentation_moves_per_hour = 12;
+  std::uint32_t defragmentation_least_stay = 1800;  // seconds
   std::string zone_label = "topology.kubernetes.io/zone";
   std::string rack_label = "topology.kubernetes.io/rack";
 };

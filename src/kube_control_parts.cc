@@ -56,6 +56,7 @@ Result<kube::DialectPolicy> dialects_of(const KubeOptions& options) {
 struct OurKinds {
   bool queues = false;
   bool policies = false;
+  bool capacity_plans = false;
 };
 Result<OurKinds> find_our_kinds(kube::ApiServer& api) {
   OurKinds kinds;
@@ -65,6 +66,7 @@ Result<OurKinds> find_our_kinds(kube::ApiServer& api) {
     const std::string_view name = kube::text_at(one.get_object(), {"name"});
     kinds.queues |= name == "queues";
     kinds.policies |= name == "policies";
+    kinds.capacity_plans |= name == "capacityplans";
   }
   const auto warn = [](bool there, std::string_view name) {
     if (there) return;
@@ -74,7 +76,22 @@ Result<OurKinds> find_our_kinds(kube::ApiServer& api) {
   };
   warn(kinds.queues, "queues");
   warn(kinds.policies, "policies");
+  warn(kinds.capacity_plans, "capacityplans");
   return kinds;
+}
+
+// As the text format of metrics has it in labels.
+std::string escape_label(std::string_view text) {
+  std::string escaped;
+  for (const char letter : text) {
+    if (letter == '\\' || letter == '"') escaped += '\\';
+    if (letter == '\n') {
+      escaped += "\\n";
+    } else {
+      escaped += letter;
+    }
+  }
+  return escaped;
 }
 
 jobs::Settings queue_settings_of(const config::DaemonConfig& config) {
@@ -111,6 +128,12 @@ Result<std::unique_ptr<ClusterSide>> ClusterSide::create(const KubeOptions& opti
   made->no_preemption_ = options.no_preemption;
   controller.queue.dialects = made->policy_->dialects;
   controller.queue.topology = {options.zone_label, options.rack_label};
+  DIVVY_TRY(defragmentation, kube::parse_defragmentation(options.defragmentation));
+  kube::DefragmentationRules& moves = controller.queue.defragmentation;
+  moves.mode = defragmentation;
+  moves.moves = options.defragmentation_moves;
+  moves.moves_per_hour = options.defragmentation_moves_per_hour;
+  moves.least_stay = std::chrono::seconds(options.defragmentation_least_stay);
   controller.queue.seed = random_number();
   controller.queue.evict_from_failed_gpus = !options.keep_on_failed_gpus;
   controller.lease = {.space = options.space, .name = "divvy-controller", .identity = identity()};
@@ -126,6 +149,7 @@ Result<std::unique_ptr<ClusterSide>> ClusterSide::create(const KubeOptions& opti
   DIVVY_TRY(kinds, find_our_kinds(*made->reading_));
   controller.queues = kinds.queues;
   controller.policies = kinds.policies;
+  controller.capacity_plans = kinds.capacity_plans;
   DIVVY_TRY(running, kube::Controller::create(*made->reading_, *made->writing_, clock,
                                               std::move(controller)));
   made->controller_ = std::move(running);
@@ -225,6 +249,28 @@ net::HttpResponse ClusterSide::metrics(const net::HttpRequest& request) const {
       controller_->leads() ? 1 : 0);
   add("divvy_controller_pods", "gauge", "Pods that hold or want slices", load.pods);
   add("divvy_controller_pods_waiting", "gauge", "Pods that wait for a place", load.waiting);
+  add("divvy_controller_moves_total", "counter",
+      "Pods that were evicted to start elsewhere, so that others fit", load.moves.pods);
+  add("divvy_controller_move_plans_finished_total", "counter",
+      "Plans of moves after which somebody who waited got their place", load.moves.finished);
+  add("divvy_controller_move_plans_given_up_total", "counter",
+      "Plans of moves that were not carried out to the end", load.moves.given_up);
+  add("divvy_controller_moves_under_way", "gauge", "1 while a pod is being moved",
+      load.moves.under_way ? 1 : 0);
+  add("divvy_controller_free_share_thousandths", "gauge",
+      "What is free on nodes that take new pods, in thousandths of a GPU", load.room.share);
+  add("divvy_controller_stranded_share_thousandths", "gauge",
+      "Of it on GPUs of which some pod has a part", load.room.stranded);
+  add("divvy_controller_largest_free_gpus", "gauge", "Whole GPUs that are free on one node",
+      load.room.largest_gpus);
+  response.body +=
+      "# HELP divvy_controller_nodes_wanted Nodes of a kind that would have to be added for those "
+      "to "
+      "start who wait for room\n# TYPE divvy_controller_nodes_wanted gauge\n";
+  for (const auto& [kind, nodes] : load.nodes_wanted) {
+    response.body +=
+        fmt::format("divvy_controller_nodes_wanted{{kind=\"{}\"}} {}\n", escape_label(kind), nodes);
+  }
   add("divvy_controller_writes_total", "counter", "Requests to the API server that were answered",
       load.written);
   add("divvy_controller_write_errors_total", "counter", "Of them with an error", load.failed);

@@ -55,6 +55,10 @@ int main(int argc, char** argv) {
         DIVVY_TRY(cluster, clusters.connect(target));
         return divvy::kube::waiting_document(*cluster.api, cluster.space);
       },
+      .capacity = [&](const KubeTarget& target) -> Result<std::string> {
+        DIVVY_TRY(cluster, clusters.connect(target));
+        return divvy::kube::capacity_document(*cluster.api);
+      },
       .pod = [&](const KubeTarget& target, const std::string& pod) -> Result<std::string> {
         DIVVY_TRY(cluster, clusters.connect(target));
         const std::string space = cluster.space.empty() ? "default" : cluster.space;

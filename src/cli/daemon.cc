@@ -127,15 +127,17 @@ Result<Reply> Daemon::follow(const Question& question, const net::HttpPieces& pi
 }
 
 Result<Daemon::Upgraded> Daemon::upgrade(Question question, const std::string& protocol) const {
-  if (is_cluster()) {
-    DIVVY_TRY(refused, ask_here(options_.cluster, request_of(question, options_)));
-    return Upgraded{std::move(refused), nullptr};
-  }
   question.headers["upgrade"] = protocol;
+  if (is_cluster()) {
+    Upgraded made;
+    DIVVY_TRY(reply, upgrade_here(options_.cluster, request_of(question, options_), made.here));
+    made.reply = std::move(reply);
+    return made;
+  }
   DIVVY_TRY(made, advised(net::http_upgrade(target_of(options_), request_of(question, options_),
                                             question.timeout),
                           options_));
-  return Upgraded{{made.answer.status, std::move(made.answer.body)}, std::move(made.tunnel)};
+  return Upgraded{{made.answer.status, std::move(made.answer.body)}, std::move(made.tunnel), {}};
 }
 
 bool is_of_root(const std::filesystem::path& socket) {

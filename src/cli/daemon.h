@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "net/http.h"
 
 namespace divvy::cli {
@@ -57,10 +58,12 @@ class Daemon {
   // An answer that grows: net::http_follow(). The body of the reply is that of a refusal.
   [[nodiscard]] Result<Reply> follow(const Question& question, const net::HttpPieces& pieces) const;
 
-  // A connection of its own: net::http_upgrade(). Without a tunnel the reply is the refusal.
+  // A connection of its own: net::http_upgrade(). Without a tunnel the reply is the refusal. Of a
+  // cluster it is a socket instead.
   struct Upgraded {
     Reply reply;
     std::unique_ptr<net::HttpTunnel> tunnel;
+    UniqueFd here = {};
   };
   [[nodiscard]] Result<Upgraded> upgrade(Question question, const std::string& protocol) const;
 

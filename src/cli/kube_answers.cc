@@ -96,6 +96,15 @@ Result<Reply> ask_here(const net::HttpHandler& handler, net::HttpRequest request
   return Reply{response.status, std::move(response.body)};
 }
 
+Result<Reply> upgrade_here(const net::HttpHandler& handler, net::HttpRequest request,
+                           UniqueFd& socket) {
+  split_query(request);
+  DIVVY_TRY(line, make_line());
+  net::HttpResponse response = handler(request, caller_on(line.answerer.get()));
+  if (response.upgrade) response = response.upgrade(socket);
+  return Reply{response.status, std::move(response.body)};
+}
+
 Result<Reply> follow_here(const net::HttpHandler& handler, net::HttpRequest request,
                           std::optional<std::chrono::milliseconds> silence,
                           const net::HttpPieces& pieces) {

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "cli/daemon.h"
 #include "net/http.h"
 
@@ -14,6 +15,10 @@ namespace divvy::cli {
 
 // `request.path` still has its query.
 [[nodiscard]] Result<Reply> ask_here(const net::HttpHandler& handler, net::HttpRequest request);
+
+// With the header "upgrade" in the request: the socket is connected where the status is 101.
+[[nodiscard]] Result<Reply> upgrade_here(const net::HttpHandler& handler, net::HttpRequest request,
+                                         UniqueFd& socket);
 
 // Like net::http_follow(): kTimeout where nothing came for `silence`.
 [[nodiscard]] Result<Reply> follow_here(const net::HttpHandler& handler, net::HttpRequest request,

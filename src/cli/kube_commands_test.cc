@@ -2,13 +2,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/socket.h>
+
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "base/temporary_folder.h"
 #include "cli/exit_codes.h"
 #include "cli/fake_daemon.h"
 #include "cli/kube_answers.h"
+#include "sys/frames.h"
 
 namespace divvy::cli {
 namespace {
@@ -52,6 +56,9 @@ class KubeContexts : public ::testing::Test {
     if (what == "GET /v1/whoami") {
       return {.body = R"({"name":"team-a","kubernetesUser":"ada","namespace":"team-a"})"};
     }
+    if (what == "GET /v1/jobs/17/members")
+      return {.body = R"({"items":[{"rank":0,"phase":"living"}]})"};
+    if (what == "POST /v1/jobs/17/channels") return open_channel(request);
     if (what == "GET /v1/jobs/17")
       return {.body = R"({"id":17,"name":"train","state":"succeeded"})"};
     if (what == "GET /v1/gpus") {
@@ -77,6 +84,35 @@ class KubeContexts : public ::testing::Test {
     return {.status = 501, .body = R"({"detail":"that is for a machine"})"};
   }
 
+  // What is in the pod: it writes, and ends with a status.
+  net::HttpResponse open_channel(const net::HttpRequest& request) {
+    wish_ = request.body;
+    if (request.body.find("denied") != std::string::npos) {
+      return {.status = 403, .body = R"({"detail":"you may not create pods/exec"})"};
+    }
+    net::HttpResponse response;
+    response.upgrade = [this](UniqueFd& socket) {
+      int ends[2];
+      EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+      socket = UniqueFd(ends[0]);
+      pods_.emplace_back([pod = std::make_shared<UniqueFd>(ends[1])] {
+        for (const sys::Frame& frame : std::initializer_list<sys::Frame>{
+                 sys::StartedFrame{false}, sys::OutputFrame{""}, sys::EndFrame{3, 0, ""}}) {
+          EXPECT_TRUE(sys::send_frames(pod->get(), sys::to_bytes(frame)));
+        }
+        // Until they have hung up.
+        char byte = 0;
+        while (::recv(pod->get(), &byte, 1, 0) > 0) {
+        }
+      });
+      return net::HttpResponse{.status = 101, .body = {}};
+    };
+    return response;
+  }
+  void TearDown() override {
+    for (std::thread& pod : pods_) pod.join();
+  }
+
   std::string config() {
     std::ifstream file(folder_ / "config.yaml");
     std::stringstream text;
@@ -86,6 +122,8 @@ class KubeContexts : public ::testing::Test {
 
   TemporaryFolder folder_;
   std::vector<ServerContext> asked_;
+  std::string wish_;
+  std::vector<std::thread> pods_;
 };
 
 TEST_F(KubeContexts, AddSaysWhoOneIsThereAndKeepsTheKubeconfig) {
@@ -99,6 +137,16 @@ TEST_F(KubeContexts, AddSaysWhoOneIsThereAndKeepsTheKubeconfig) {
                               HasSubstr(R"(namespace: "team-a")"), Not(HasSubstr("server"))));
   EXPECT_THAT(divvy({"context", "list"}).out, HasSubstr("cluster admin@prod"));
   EXPECT_EQ(divvy({"config", "get", "contexts.prod.namespace"}).out, "team-a\n");
+}
+
+TEST_F(KubeContexts, ACommandInAPodHasTheExitStatusThatItHasThere) {
+  ASSERT_EQ(divvy({"context", "add", "prod", "--kube"}).status, kExitOk);
+  EXPECT_EQ(divvy({"--context", "prod", "exec", "17", "--", "nvidia-smi"}).status, 3);
+  EXPECT_THAT(wish_, AllOf(HasSubstr(R"("kind":"exec","command":["nvidia-smi"])"),
+                           HasSubstr(R"("rank":0)")));
+  const CliOutcome denied = divvy({"--context", "prod", "exec", "17", "--", "denied"});
+  EXPECT_EQ(denied.status, kExitDenied);
+  EXPECT_THAT(denied.err, HasSubstr("you may not create pods/exec"));
 }
 
 TEST_F(KubeContexts, OneThatDoesNotWorkIsNotAdded) {

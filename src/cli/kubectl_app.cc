@@ -173,6 +173,52 @@ std::string explanation(const Answer& pod) {
   return text;
 }
 
+// "pod a/x, pod a/y and 3 more"
+std::string first_of(const Answer& names, std::int64_t all) {
+  std::string text;
+  std::int64_t shown = 0;
+  for (const Answer& name : names.items()) {
+    text += fmt::format("{}{}", shown++ == 0 ? "" : ", ", name.text());
+  }
+  if (all > shown) text += fmt::format(" and {} more", all - shown);
+  return text;
+}
+
+std::string capacity_text(const Answer& status) {
+  const Answer& free = status["free"];
+  std::string text =
+      fmt::format("free      {} GPU; {} whole ones on one node; {} stranded beside parts of pods\n",
+                  free["gpus"].text(), free["largestGpus"].text(), free["stranded"].text());
+  const Answer moves = status["moves"];
+  const std::string mode = moves["mode"].text();
+  if (moves["for"].empty()) {
+    text += fmt::format("moves     none ({})\n", mode);
+  } else {
+    text += fmt::format("moves     for {}, which fits on {} then ({}{})\n", moves["for"].text(),
+                        moves["node"].text(), mode, moves["underWay"].flag() ? ", under way" : "");
+    for (const Answer& step : moves["steps"].items()) {
+      text += fmt::format("            {} from {} to {}\n", step["pod"].text(), step["from"].text(),
+                          step["to"].text());
+    }
+    text += fmt::format(
+        "          {} whole GPUs on one node instead of {}, {} stranded instead of {}\n",
+        moves["after"]["largestGpus"].text(), moves["before"]["largestGpus"].text(),
+        moves["after"]["stranded"].text(), moves["before"]["stranded"].text());
+  }
+  if (status["wanted"].items().empty()) text += "nodes     none are waited for\n";
+  for (const Answer& one : status["wanted"].items()) {
+    text += fmt::format("nodes     {} more of {} ({} x {}) for {}\n", one["nodes"].text(),
+                        one["kind"].text(), one["gpusPerNode"].text(), one["model"].text(),
+                        first_of(one["for"], one["pods"].number().value_or(0)));
+  }
+  const Answer& others = status["notHelped"];
+  if (others["pods"].number().value_or(0) > 0) {
+    text += fmt::format("          no such node would help {}\n",
+                        first_of(others["for"], *others["pods"].number()));
+  }
+  return text;
+}
+
 class KubectlLine {
  public:
   KubectlLine(const KubeDocuments& documents, std::ostream& out)
@@ -198,6 +244,9 @@ class KubectlLine {
     explain_ = app_.add_subcommand("explain", "Why a pod waits, or where it is");
     explain_->add_option("POD", options_.pod, "Its name, or pod/NAME")->required();
     add_format(*explain_);
+    capacity_ = app_.add_subcommand(
+        "capacity", "What is free, which pods would be moved, and which nodes the line waits for");
+    add_format(*capacity_);
   }
 
   CLI::App& app() { return app_; }
@@ -210,6 +259,7 @@ class KubectlLine {
     }
     DIVVY_TRY(format, parse_output_format(options_.format, kFormats));
     if (explain_->parsed()) return explain(format);
+    if (capacity_->parsed()) return capacity(format);
     if (inspect_->parsed()) return show(gpus_view(), documents_.gpus, format, style);
     if (top_->parsed()) return show(slices_view(), documents_.slices, format, style);
     if (queue_->parsed()) return show(waiting_view(), documents_.waiting, format, style);
@@ -253,6 +303,17 @@ class KubectlLine {
     return kExitOk;
   }
 
+  Result<int> capacity(OutputFormat format) {
+    DIVVY_TRY(document, documents_.capacity(options_.target));
+    if (format == OutputFormat::kJson || format == OutputFormat::kYaml) {
+      out_ << write_document(document, format);
+      return kExitOk;
+    }
+    DIVVY_TRY(status, Answer::parse(document));
+    out_ << capacity_text(status);
+    return kExitOk;
+  }
+
   const KubeDocuments& documents_;
   std::ostream& out_;
   CLI::App app_{"GPUs that Divvy shares on this cluster."};
@@ -261,6 +322,7 @@ class KubectlLine {
   CLI::App* top_ = nullptr;
   CLI::App* queue_ = nullptr;
   CLI::App* explain_ = nullptr;
+  CLI::App* capacity_ = nullptr;
 };
 
 int exit_status(const Error& error) {

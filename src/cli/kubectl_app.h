@@ -1,5 +1,5 @@
 // The command line of `kubectl divvy` (the program kubectl-divvy, as kubectl finds its plugins):
-// inspect, top, queue and explain, shown as `divvy` shows its own. What it shows comes as JSON
+// inspect, top, queue, explain and capacity, shown as `divvy` shows its own. What it shows comes as JSON
 // documents from `KubeDocuments`, so this room knows nothing of Kubernetes. Runs on the main
 // thread.
 #pragma once
@@ -27,6 +27,7 @@ struct KubeDocuments {
   std::function<Result<std::string>(const KubeTarget&)> gpus;
   std::function<Result<std::string>(const KubeTarget&)> slices;
   std::function<Result<std::string>(const KubeTarget&)> waiting;
+  std::function<Result<std::string>(const KubeTarget&)> capacity;
   std::function<Result<std::string>(const KubeTarget&, const std::string& pod)> pod;
 };
 

@@ -96,5 +96,40 @@ TEST(KubectlDivvy, ErrorsHaveTheirExitStatus) {
   EXPECT_EQ(kubectl_divvy({"--help"}, documents).status, kExitOk);
 }
 
+TEST(KubectlDivvy, CapacitySaysWhatWouldBeMovedAndWhichNodesAreWaitedFor) {
+  KubeDocuments documents;
+  documents.capacity = [](const KubeTarget&) {
+    return R"({"free": {"gpus": "1.5", "stranded": "1.5", "largestGpus": 0, "largestPart": "0.5"},
+      "moves": {"mode": "dry-run", "for": "pod a/train", "node": "gpu-1", "underWay": false,
+                "steps": [{"pod": "a/web", "from": "0.5 of gpu0 of gpu-1",
+                           "to": "0.5 of gpu0 of gpu-2"}],
+                "before": {"stranded": "1.5", "largestGpus": 0},
+                "after": {"stranded": "0.5", "largestGpus": 1}},
+      "nodesWanted": 2,
+      "wanted": [{"kind": "p5", "nodes": 2, "gpusPerNode": 8, "model": "NVIDIA H200", "pods": 3,
+                  "for": ["pod a/train", "gang llm in b"]}],
+      "notHelped": {"pods": 1, "for": ["pod a/huge"]}})";
+  };
+  EXPECT_EQ(kubectl_divvy({"capacity"}, documents).out,
+            "free      1.5 GPU; 0 whole ones on one node; 1.5 stranded beside parts of pods\n"
+            "moves     for pod a/train, which fits on gpu-1 then (dry-run)\n"
+            "            a/web from 0.5 of gpu0 of gpu-1 to 0.5 of gpu0 of gpu-2\n"
+            "          1 whole GPUs on one node instead of 0, 0.5 stranded instead of 1.5\n"
+            "nodes     2 more of p5 (8 x NVIDIA H200) for pod a/train, gang llm in b and 1 more\n"
+            "          no such node would help pod a/huge\n");
+}
+
+TEST(KubectlDivvy, CapacityOfAQuietCluster) {
+  KubeDocuments documents;
+  documents.capacity = [](const KubeTarget&) {
+    return R"({"free": {"gpus": "4", "stranded": "0", "largestGpus": 2},
+      "moves": {"mode": "off"}, "nodesWanted": 0, "wanted": [], "notHelped": {"pods": 0}})";
+  };
+  EXPECT_EQ(kubectl_divvy({"capacity"}, documents).out,
+            "free      4 GPU; 2 whole ones on one node; 0 stranded beside parts of pods\n"
+            "moves     none (off)\n"
+            "nodes     none are waited for\n");
+}
+
 }  // namespace
 }  // namespace divvy::cli

@@ -153,6 +153,16 @@ Result<Reply> open_channel(const Daemon& daemon, const MemberPlace& place, const
                     boost::json::serialize(request));
 }
 
+Result<Daemon::Upgraded> open_in_pod(const Daemon& daemon, const MemberPlace& place,
+                                     const std::string& name, boost::json::object request) {
+  request["rank"] = place.rank;
+  request["channel"] = name;
+  return daemon.upgrade({.method = "POST",
+                         .path = fmt::format("/v1/jobs/{}/channels", place.job),
+                         .body = boost::json::serialize(request)},
+                        "divvy-frames");
+}
+
 Result<std::optional<Reply>> open_channel_patiently(const Daemon& daemon, const MemberPlace& place,
                                                     const std::string& name,
                                                     const boost::json::object& request,
@@ -229,6 +239,16 @@ Result<std::unique_ptr<MemberChannel>> MemberChannel::begin(Daemon daemon, const
     return err(ErrorCode::kResourceExhausted, "no thread: {}", error.what());
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return channel;
+}
+
+Result<std::unique_ptr<MemberChannel>> MemberChannel::over(UniqueFd socket) {
+  auto channel = std::unique_ptr<MemberChannel>(new MemberChannel(Daemon(Daemon::Options{})));
+  channel->news_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!channel->news_) {
+    return err(ErrorCode::kResourceExhausted, "no descriptor: {}", std::strerror(errno));
+  }
+  channel->ours_ = std::move(socket);
   return channel;
 }
 

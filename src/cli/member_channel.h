@@ -25,6 +25,10 @@ namespace divvy::cli {
 // success is the refusal. May be called again when nobody knows whether it worked.
 [[nodiscard]] Result<Reply> open_channel(const Daemon& daemon, const MemberPlace& place,
                                          const std::string& name, boost::json::object request);
+// The same of a cluster: the channel is the connection, and has its end with it.
+[[nodiscard]] Result<Daemon::Upgraded> open_in_pod(const Daemon& daemon, const MemberPlace& place,
+                                                   const std::string& name,
+                                                   boost::json::object request);
 // The same for as long as the daemon is away or too busy, but not longer than `patience`. It may
 // have been opened by a daemon that died before it said so; the next one opens nothing twice.
 // Nothing: `stop` became readable.
@@ -59,6 +63,8 @@ class MemberChannel {
   [[nodiscard]] static Result<std::unique_ptr<MemberChannel>> begin(
       Daemon daemon, const MemberPlace& place, std::string name,
       std::chrono::milliseconds patience = std::chrono::minutes(10));
+  // On a socket that is connected with the member already, which no other one follows.
+  [[nodiscard]] static Result<std::unique_ptr<MemberChannel>> over(UniqueFd socket);
   // Hangs up.
   ~MemberChannel();
   MemberChannel(const MemberChannel&) = delete;

@@ -51,6 +51,14 @@ tl::expected<MemberStream, int> MemberStream::open(const Session& session, const
   auto daemon = session.daemon();
   if (!daemon) return tl::unexpected(session.fail(daemon.error()));
   std::string name = new_channel_name();
+  if (daemon->is_cluster()) {
+    auto made = open_in_pod(*daemon, place, name, request);
+    if (!made) return tl::unexpected(session.fail(made.error()));
+    if (!made->here) return tl::unexpected(session.fail(made->reply));
+    auto channel = MemberChannel::over(std::move(made->here));
+    if (!channel) return tl::unexpected(session.fail(channel.error()));
+    return MemberStream(*std::move(channel));
+  }
   const auto opened = open_channel_patiently(*daemon, place, name, request, kOpening, stop);
   if (!opened) return tl::unexpected(session.fail(opened.error()));
   if (!*opened) return tl::unexpected(kExitDetached);

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <boost/json.hpp>
 #include <cerrno>
@@ -28,6 +29,7 @@ namespace divvy::cli {
 namespace {
 
 constexpr int kNotFound = 404;
+constexpr std::size_t kForwardedPiece = std::size_t{32} << 10;
 constexpr std::chrono::milliseconds kNoDescriptors{100};  // until they are asked for again
 
 struct Listening {
@@ -69,6 +71,57 @@ Result<Listening> listen_on(const std::string& address, ForwardedPort port) {
 void refuse(UniqueFd socket) {
   const linger at_once{1, 0};
   ::setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+}
+
+// One direction of a pair of sockets.
+struct Direction {
+  int from;
+  int to;
+  std::string bytes = {};
+  bool open = true;
+
+  // What came is passed on before more is read.
+  void step(const pollfd& in, const pollfd& out) {
+    if (!bytes.empty() && out.revents != 0) {
+      const ssize_t sent = ::send(to, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (sent > 0) bytes.erase(0, static_cast<std::size_t>(sent));
+      if (sent < 0 && errno != EAGAIN && errno != EINTR) close();
+    } else if (bytes.empty() && open && in.revents != 0) {
+      bytes.resize(kForwardedPiece);
+      const ssize_t got = ::recv(from, bytes.data(), bytes.size(), MSG_DONTWAIT);
+      bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+      if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) close();
+    }
+  }
+  void close() {
+    open = false;
+    bytes.clear();
+    (void)::shutdown(to, SHUT_WR);
+  }
+};
+
+// Until both directions have ended, or somebody says that it is enough.
+void join_sockets(int local, int remote, int stop) {
+  Direction out{local, remote};
+  Direction in{remote, local};
+  while (out.open || in.open) {
+    const auto wants = [](const Direction& from, const Direction& to) {
+      const bool reads = from.open && from.bytes.empty();
+      return static_cast<short>((reads ? POLLIN : 0) | (to.bytes.empty() ? 0 : POLLOUT));
+    };
+    const short of_local = wants(out, in);
+    const short of_remote = wants(in, out);
+    // One that is waited for in no way would say for ever that it has hung up.
+    pollfd waits[] = {{of_local == 0 ? -1 : local, of_local, 0},
+                      {of_remote == 0 ? -1 : remote, of_remote, 0},
+                      {stop, POLLIN, 0}};
+    if (::poll(waits, 3, -1) < 0 && errno != EINTR) return;
+    if (waits[2].revents != 0) return;
+    out.step(waits[0], waits[1]);
+    in.step(waits[1], waits[0]);
+    // The other side cannot be told that one has no more to say, so its end is the end.
+    if (!in.open && in.bytes.empty()) return;
+  }
 }
 
 class Forwarder {
@@ -123,7 +176,19 @@ class Forwarder {
     session_.say(text);
   }
 
+  // Of a cluster: a connection for each.
+  void serve_pod(std::uint16_t port, UniqueFd local) {
+    const auto made =
+        open_in_pod(daemon_, place_, new_channel_name(), {{"kind", "port"}, {"port", port}});
+    if (!made || !made->here) {
+      say(made ? problem_text(made->reply) : made.error().message);
+      return refuse(std::move(local));
+    }
+    join_sockets(local.get(), made->here.get(), stop_.get());
+  }
+
   void serve(std::uint16_t port, UniqueFd local) {
+    if (daemon_.is_cluster()) return serve_pod(port, std::move(local));
     Carrying carrying{
         .daemon = daemon_, .place = place_, .name = new_channel_name(), .stop = stop_.get()};
     // Whoever comes while the daemon is replaced waits for the next one.

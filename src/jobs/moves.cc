@@ -1,6 +1,7 @@
 #include "jobs/moves.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <set>
 
@@ -12,7 +13,7 @@ namespace {
 
 using model::JobState;
 
-bool may_move(const QueueView& view, const Holding& holding, WallTime now) {
+bool is_movable(const QueueView& view, const Holding& holding, WallTime now) {
   const model::Job& job = holding.job();
   if (job.state != JobState::kRunning || !job.spec.may_make_way()) return false;
   if (view.holdings.rests(holding) || now - *job.started < job.spec.minimum_run) return false;
@@ -51,25 +52,45 @@ bool within_limits(const QueueView& view, std::span<const Move> moves) {
 
 }  // namespace
 
-Result<std::optional<std::vector<Move>>> plan_moves(const QueueView& view, model::JobId job,
-                                                    std::size_t most, WallTime now) {
+FreeRoom free_room(const place::Cluster& cluster) {
+  FreeRoom room;
+  for (std::uint32_t i = 0; i < cluster.size(); ++i) {
+    const place::NodeState& state = cluster.state(place::NodeId(i));
+    if (!state.open) continue;
+    const auto whole = static_cast<std::uint32_t>(std::popcount(state.whole));
+    room.share += state.idle;
+    room.stranded += state.idle - whole * Share::kWhole;
+    room.largest_gpus = std::max(room.largest_gpus, whole);
+    room.largest_part = std::max(room.largest_part, std::uint32_t{state.most_free});
+  }
+  return room;
+}
+
+Result<std::optional<MovePlan>> plan_moves(const QueueView& view, model::JobId job,
+                                           std::size_t most, const MayMove& may_move,
+                                           WallTime now) {
   const Entry* const found = view.book.find(job);
   if (found == nullptr || found->waits != Waits::kInLine) {
     return err(ErrorCode::kFailedPrecondition, "job {} does not wait for a place", job);
   }
-  std::optional<std::vector<Move>> moves;
+  std::optional<MovePlan> none;
   place::Request request = view.request_for(*found);
   request.members = view.members_allowed(*found, view.tree_after_claims());
-  if (request.members == 0) return moves;
+  if (request.members == 0) return none;
   // On a copy: policies learn from what they are asked, and a question decides nothing.
   place::Cluster cluster = view.fleet.cluster();
   DIVVY_TRY(policy, place::make_policy(view.settings.policy));
   place::Placer placer(cluster, std::move(policy));
   // Places that others are making for somebody are not to be filled by those who move.
   for (const auto& [id, claim] : view.reservations.claims()) place::hold(cluster, claim.spots);
+  for (const model::JobId other : view.order()) {
+    if (other == job) break;
+    const auto* const kept = view.reservations.kept(other, now);
+    if (kept != nullptr) place::hold(cluster, kept->spots);
+  }
   std::map<std::uint64_t, place::Request> movable;
   for (const auto& [id, other] : view.holdings.jobs()) {
-    if (!may_move(view, other, now)) continue;
+    if (!is_movable(view, other, now) || (may_move && !may_move(id))) continue;
     movable.emplace(id.value(), view.request_for(*other.entry));
     for (const place::HoldingId place : other.places) {
       const place::Holding held = cluster.holding(place);
@@ -82,17 +103,24 @@ Result<std::optional<std::vector<Move>>> plan_moves(const QueueView& view, model
     return known == movable.end() ? nullptr : &known->second;
   };
   const auto plan = place::plan_defrag(placer, request, request_of, {.moves = most});
-  if (!plan) return moves;
+  if (!plan) return none;
   std::map<model::JobId, std::set<std::uint32_t>> moved;
-  std::vector<Move> planned;
+  MovePlan planned;
+  planned.place = view.fleet.members_at(plan->spots, found->job.spec);
+  planned.before = free_room(cluster);
   for (const place::Move& step : plan->moves) {
     const model::JobId mover(cluster.holding(step.holding).job);
     auto move = move_of(view, view.book.at(mover).job, step.from, step.to, moved[mover]);
-    if (!move) return moves;
-    planned.push_back(*std::move(move));
+    if (!move) return none;
+    planned.moves.push_back(*std::move(move));
   }
-  if (within_limits(view, planned)) moves = std::move(planned);
-  return moves;
+  if (!within_limits(view, planned.moves)) return none;
+  for (const place::Move& step : plan->moves) {
+    cluster.release(step.holding);
+    cluster.take(step.to);
+  }
+  planned.after = free_room(cluster);
+  return std::optional(std::move(planned));
 }
 
 }  // namespace divvy::jobs

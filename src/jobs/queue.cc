@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "jobs/job_check.h"
 #include "jobs/load.h"
-#include "jobs/moves.h"
 #include "jobs/pass.h"
 #include "jobs/spec_change.h"
 #include "jobs/wait_report.h"
@@ -434,6 +433,20 @@ Status Queue::resize(model::JobId job, std::vector<model::Slice> slices, const s
   return {};
 }
 
+void Queue::give_place(model::JobId job, std::span<const model::JobMember> place) {
+  const Entry* const found = book_.find(job);
+  if (found == nullptr || found->waits != Waits::kInLine) return;
+  if (place.size() < found->job.spec.least() || place.size() > found->job.spec.members()) return;
+  Claim claim;
+  claim.spots.reserve(place.size());
+  for (const model::JobMember& member : place) {
+    const auto spot = fleet_.spot_of(member, found->job.spec);
+    if (!spot) return;
+    claim.spots.push_back(*spot);
+  }
+  reservations_.put(job, std::move(claim));
+}
+
 void Queue::used(model::JobId job, WallTime at) { attempts_.used(job, at); }
 
 void Queue::forget(model::JobId job) {
@@ -488,10 +501,16 @@ WaitReport Queue::why_it_waits(model::JobId job, WallTime now) const {
   return report_wait(view(), job, now, false);
 }
 
-Result<std::optional<std::vector<Move>>> Queue::plan_moves(model::JobId job, std::size_t most,
-                                                           WallTime now) const {
-  return jobs::plan_moves(view(), job, most, now);
+Result<std::optional<MovePlan>> Queue::plan_moves(model::JobId job, std::size_t most, WallTime now,
+                                                  const MayMove& may_move) const {
+  return jobs::plan_moves(view(), job, most, may_move, now);
 }
+
+Growth Queue::plan_growth(std::span<const NodeKind> kinds, GrowthLimits limits) const {
+  return jobs::plan_growth(view(), kinds, limits);
+}
+
+FreeRoom Queue::free_room() const { return jobs::free_room(fleet_.cluster()); }
 
 const place::Reservation* Queue::reservation(model::JobId job, WallTime now) const {
   return reservations_.kept(job, now);

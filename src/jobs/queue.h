@@ -26,8 +26,10 @@
 #include "jobs/explain.h"
 #include "jobs/fair_share.h"
 #include "jobs/fleet_view.h"
+#include "jobs/growth.h"
 #include "jobs/holdings.h"
 #include "jobs/job_book.h"
+#include "jobs/moves.h"
 #include "jobs/queue_tree.h"
 #include "jobs/queue_view.h"
 #include "jobs/reservations.h"
@@ -107,6 +109,9 @@ class Queue {
   // free, or than its queue and its user may have.
   [[nodiscard]] Status resize(model::JobId job, std::vector<model::Slice> slices,
                               const std::string& by, WallTime now);
+  // A job that waits starts there with the next pass, before anybody whose turn it is; where it
+  // cannot by then, it waits like everybody.
+  void give_place(model::JobId job, std::span<const model::JobMember> place);
   // It was seen at work on its GPU.
   void used(model::JobId job, WallTime at);
   // An ended job that was written down need not be kept here.
@@ -131,9 +136,12 @@ class Queue {
   // it fits as things are. Nothing where no few moves help. Nobody is moved who may not be evicted.
   // Refused: a job that does not wait for a place. What is decided is up to the caller: it moves
   // them, tells of each (member_moved), and the next pass starts the job.
-  [[nodiscard]] Result<std::optional<std::vector<Move>>> plan_moves(model::JobId job,
-                                                                    std::size_t most,
-                                                                    WallTime now) const;
+  [[nodiscard]] Result<std::optional<MovePlan>> plan_moves(model::JobId job, std::size_t most,
+                                                           WallTime now,
+                                                           const MayMove& may_move = {}) const;
+  [[nodiscard]] FreeRoom free_room() const;
+  // Which nodes of these kinds would have to be added for those to start who wait for room.
+  [[nodiscard]] Growth plan_growth(std::span<const NodeKind> kinds, GrowthLimits limits = {}) const;
   // The place that is kept for a job that waits; null where none is, and where others may still
   // pass it. Valid as long as find().
   [[nodiscard]] const place::Reservation* reservation(model::JobId job, WallTime now) const;

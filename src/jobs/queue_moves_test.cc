@@ -114,8 +114,8 @@ TEST(Moves, MakeRoomAndAreBookedExactly) {
 
   const auto plan = desk.queue().plan_moves(pair, 1, desk.now());
   ASSERT_TRUE(plan.has_value() && plan->has_value());
-  ASSERT_EQ((*plan)->size(), 1U);
-  const Move move = (*plan)->front();
+  ASSERT_EQ((*plan)->moves.size(), 1U);
+  const Move move = (*plan)->moves.front();
   EXPECT_EQ(move.job, right);
   EXPECT_EQ(move.to.node, "node0");
   EXPECT_TRUE(desk.queue().take_changes().empty()) << "a question changes nothing";
@@ -195,6 +195,68 @@ TEST(Moves, SpareGangsWithAnEndedMember) {
   ASSERT_TRUE(desk.queue().plan_moves(whole, 4, desk.now()).value().has_value());
   desk.queue().member_ended(gang, 1, 0, {desk.now(), 0, 0, ""}, desk.now());
   EXPECT_FALSE(desk.queue().plan_moves(whole, 4, desk.now()).value().has_value());
+}
+
+TEST(Moves, AreOnlyOfThoseWhoMay) {
+  Desk desk({}, fleet(2, 1));
+  const JobId filler = desk.submit(on_node(1000, "node0"));
+  desk.run();
+  const JobId right = desk.submit(spec(400));
+  desk.run();
+  desk.end(filler);
+  const JobId left = desk.submit(on_node(300, "node0"));
+  desk.run();
+  const JobId whole = desk.submit(spec(1000));
+  desk.run();
+  ASSERT_EQ(desk.state(whole), JobState::kQueued);
+  const auto nobody = [](JobId) { return false; };
+  EXPECT_FALSE(desk.queue().plan_moves(whole, 4, desk.now(), nobody).value().has_value());
+  const auto only_right = [right](JobId id) { return id == right; };
+  const auto plan = desk.queue().plan_moves(whole, 4, desk.now(), only_right).value();
+  ASSERT_TRUE(plan.has_value());
+  ASSERT_EQ(plan->moves.size(), 1U);
+  EXPECT_EQ(plan->moves[0].job, right);
+  ASSERT_EQ(plan->place.size(), 1U);
+  EXPECT_EQ(plan->place[0].node, "node1");
+  EXPECT_EQ(plan->before, (FreeRoom{1300, 1300, 0, 700}));
+  EXPECT_EQ(plan->after, (FreeRoom{1300, 300, 1, 1000}));
+  EXPECT_EQ(desk.queue().free_room(), plan->before);
+  EXPECT_EQ(desk.state(left), JobState::kRunning);
+}
+
+TEST(Moves, APlaceThatIsGivenComesBeforeAnybodysTurn) {
+  Desk desk({}, fleet(2, 1));
+  const JobId one = desk.submit(spec(1000));
+  desk.submit(spec(1000));
+  desk.run();
+  const std::vector<model::JobMember> place = desk.job(one).members;
+  model::JobSpec urgent = spec(1000);
+  urgent.priority = 5;
+  urgent.preemptible = false;
+  const JobId late = desk.submit(spec(500));
+  desk.end(one);
+  desk.submit(urgent);
+  desk.queue().give_place(late, place);
+  EXPECT_EQ(started(desk.run()).front(), late);
+  EXPECT_EQ(desk.job(late).members[0].node, place[0].node);
+}
+
+TEST(Moves, APlaceThatIsTakenIsNotGiven) {
+  Desk desk({}, fleet(2, 1));
+  const JobId one = desk.submit(spec(1000));
+  desk.submit(on_node(400, "node1"));
+  desk.run();
+  const std::vector<model::JobMember> place = desk.job(one).members;
+  const JobId late = desk.submit(spec(500));
+  desk.queue().give_place(late, place);
+  EXPECT_EQ(started(desk.run()), std::vector<JobId>{late}) << "it waits like everybody, and fits";
+  EXPECT_NE(desk.job(late).members[0].node, place[0].node);
+  // A gang is not started in part.
+  const JobId gang = desk.submit(spec(300, 3));
+  desk.end(one);
+  desk.queue().give_place(gang, place);
+  desk.run();
+  EXPECT_TRUE(desk.job(gang).members.empty() || desk.job(gang).members.size() == 3);
 }
 
 TEST(Reservation, IsShownWhileItStands) {

@@ -193,7 +193,7 @@ class Day {
   void move_for(JobId id) {
     const auto plan = queue_->plan_moves(id, 3, now());
     if (!plan || !*plan) return;
-    for (const Move& move : **plan) {
+    for (const Move& move : (*plan)->moves) {
       const model::Job& mover = jobs_.at(move.job);
       RC_ASSERT(mover.spec.preemptible && mover.state == JobState::kRunning);
       RC_ASSERT(queue_->member_moved(move, now()).has_value());

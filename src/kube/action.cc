@@ -38,6 +38,10 @@ std::string_view to_string(ActionKind kind) {
       return "write queue";
     case ActionKind::kWritePolicy:
       return "write policy";
+    case ActionKind::kCreateCapacityPlan:
+      return "create capacity plan";
+    case ActionKind::kWriteCapacityPlan:
+      return "write capacity plan";
     case ActionKind::kTellEvent:
       return "tell event";
   }
@@ -64,6 +68,7 @@ Result<boost::json::object> carry_out(ApiServer& server, const Action& action) {
     case ActionKind::kCreateClaim:
     case ActionKind::kTryEviction:
     case ActionKind::kEvictPod:
+    case ActionKind::kCreateCapacityPlan:
     case ActionKind::kTellEvent:
       return server.create(action.path, action.body.as_object());
     case ActionKind::kProtectClaim:
@@ -81,6 +86,7 @@ Result<boost::json::object> carry_out(ApiServer& server, const Action& action) {
     case ActionKind::kSetCondition:
     case ActionKind::kWriteQueue:
     case ActionKind::kWritePolicy:
+    case ActionKind::kWriteCapacityPlan:
       return server.patch(action.path, PatchType::kJson, action.body);
   }
   return err(ErrorCode::kInternal, "an action of no kind");

@@ -31,6 +31,8 @@ enum class ActionKind {
   kSetCondition,
   kWriteQueue,   // the status of a Queue
   kWritePolicy,  // likewise of a Policy
+  kCreateCapacityPlan,
+  kWriteCapacityPlan,  // its status
   kTellEvent,
 };
 [[nodiscard]] std::string_view to_string(ActionKind kind);

@@ -14,6 +14,7 @@
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 #include <functional>
+#include <memory>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -32,6 +33,16 @@ struct WatchEvent {
   enum class Kind { kAdded, kModified, kDeleted, kBookmark };
   Kind kind = Kind::kAdded;
   boost::json::object object;
+};
+
+// A connection into a pod: its socket takes and gives one message at a time (pod_channels.h), and
+// is at its end when the other side has hung up. The end of this object is the end of the
+// connection.
+class PodConnection {
+ public:
+  virtual ~PodConnection() = default;
+  [[nodiscard]] virtual int fd() const = 0;
+  [[nodiscard]] virtual const std::string& protocol() const = 0;  // that the server has chosen
 };
 
 class ApiServer {
@@ -67,7 +78,17 @@ class ApiServer {
   [[nodiscard]] virtual Status read_text(const std::string& path,
                                          const std::function<bool(std::string_view)>& take,
                                          const std::stop_token& stop);
+  // A WebSocket on a subresource of a pod ("/api/v1/namespaces/a/pods/b/exec?command=ls"), in one
+  // of the protocols, which are named with commas between them.
+  [[nodiscard]] virtual Result<std::unique_ptr<PodConnection>> connect(
+      const std::string& path, const std::string& protocols);
 };
+
+inline Result<std::unique_ptr<PodConnection>> ApiServer::connect(const std::string& path,
+                                                                 const std::string& /*protocols*/) {
+  return err(ErrorCode::kUnsupported, "{}: nobody goes into pods here",
+             path.substr(0, path.find('?')));
+}
 
 inline Status ApiServer::read_text(const std::string& path,
                                    const std::function<bool(std::string_view)>& /*take*/,

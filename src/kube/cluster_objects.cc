@@ -127,7 +127,10 @@ Result<std::optional<PodFacts>> read_pod(const json::object& pod) {
   facts.succeeded = phase == "Succeeded";
   facts.ended = facts.succeeded || phase == "Failed";
   for (const json::value& one : array_at(pod, {"metadata", "ownerReferences"})) {
-    if (one.is_object() && true_at(one.get_object(), {"controller"})) facts.is_owned = true;
+    if (!one.is_object() || !true_at(one.get_object(), {"controller"})) continue;
+    facts.is_owned = true;
+    facts.owner = text_at(one.get_object(), {"uid"});
+    facts.owner_kind = text_at(one.get_object(), {"kind"});
   }
   facts.node = text_at(pod, {"spec", "nodeName"});
   facts.gate = gate;
@@ -139,6 +142,11 @@ Result<std::optional<PodFacts>> read_pod(const json::object& pod) {
   if (facts.request) facts.gang = read_gang(pod, *facts.request);
   facts.says_preemptible =
       text_at(pod, {"metadata", "annotations", "divvy.dev/preemptible"}) == "true";
+  if (const std::string_view movable =
+          text_at(pod, {"metadata", "annotations", kMovableAnnotation});
+      !movable.empty()) {
+    facts.says_movable = movable == "true";
+  }
   if (const auto grace = number_at(pod, {"spec", "terminationGracePeriodSeconds"})) {
     facts.grace = std::min(kLongestGrace, std::chrono::seconds(*grace));
   }

@@ -55,6 +55,8 @@ struct PodFacts {
   bool ended = false;                    // its phase is Succeeded or Failed
   bool succeeded = false;                // the former
   bool is_owned = false;                 // somebody makes another one when it goes
+  std::string owner = {};                // uid of who does
+  std::string owner_kind = {};           // "ReplicaSet"
   std::string node = {};                 // to which it is bound; empty: it is not
   std::optional<std::size_t> gate = {};  // where ours stands among its scheduling gates
   bool gated_by_others = false;
@@ -72,6 +74,7 @@ struct PodFacts {
   Result<PodRequest> request;
   std::optional<GangReference> gang = {};      // of which it is
   bool says_preemptible = false;               // in an annotation of ours
+  std::optional<bool> says_movable = {};       // likewise
   std::chrono::seconds grace{30};              // that it has to end
   std::optional<WallTime> unschedulable = {};  // since when kube-scheduler finds no node for it
   // Its condition of ours.

@@ -22,13 +22,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   auto queue = divvy::kube::ClusterQueue::create({});
   DIVVY_CHECK(queue.has_value(), "{}", queue.error().message);
   divvy::WallTime now(std::chrono::seconds(1'800'000'000));
-  for (int kind = 0; kind < 7; ++kind) {
+  for (int kind = 0; kind < static_cast<int>(divvy::kube::kObjectKinds); ++kind) {
     static_cast<void>(
         (*queue)->see(static_cast<divvy::kube::ObjectKind>(kind), value.get_object()));
     static_cast<void>((*queue)->decide(now));
     now += std::chrono::seconds(1);
   }
-  for (int kind = 0; kind < 7; ++kind) {
+  for (int kind = 0; kind < static_cast<int>(divvy::kube::kObjectKinds); ++kind) {
     (*queue)->gone(static_cast<divvy::kube::ObjectKind>(kind), value.get_object());
   }
   static_cast<void>((*queue)->decide(now));

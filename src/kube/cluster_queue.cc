@@ -82,6 +82,8 @@ Status ClusterQueue::see(ObjectKind kind, const json::object& object) {
       return see_queue(object);
     case ObjectKind::kPolicy:
       return see_policy(object);
+    case ObjectKind::kCapacityPlan:
+      return see_capacity_plan(object);
   }
   return {};
 }
@@ -262,6 +264,9 @@ void ClusterQueue::gone(ObjectKind kind, const json::object& object) {
     case ObjectKind::kPolicy:
       policy_gone(*told);
       break;
+    case ObjectKind::kCapacityPlan:
+      capacity_plan_gone(*told);
+      break;
   }
 }
 
@@ -309,11 +314,7 @@ std::vector<Action> ClusterQueue::decide(WallTime now) {
     count_overbooked(now);
   }
   update_fleet(now);
-  if (!adopted_.empty()) {
-    const Status restored = queue_->restore(std::exchange(adopted_, {}), {}, {}, now);
-    DIVVY_CHECK(restored.has_value(), "{}", restored.error().message);
-    pass_due_ = true;
-  }
+  restore_adopted(now);
   // What is found out of a gang may lead to more; whatever is left comes with the next round.
   for (int i = 0; i < kGangRounds; ++i) {
     settle_gangs(now);
@@ -335,16 +336,20 @@ std::vector<Action> ClusterQueue::decide(WallTime now) {
     works_.erase(std::string(work->uid()));
     find_speaker(claim_key);
   }
+  go_on_moving(now);
   const auto next_pass = queue_->next_pass(now);
   if (std::exchange(pass_due_, false) || (next_pass && *next_pass <= now)) {
     carry(queue_->pass(now), now);
     static_cast<void>(queue_->take_changes());
     queues_told_ = false;
+    capacity_told_ = false;
   }
+  look_for_moves(now);
   release_gates(now);
   tell_due(now);
   tell_queues(now);
   tell_policies(now);
+  tell_capacity(now);
   return std::exchange(actions_, {});
 }
 
@@ -360,9 +365,15 @@ std::optional<WallTime> ClusterQueue::next(WallTime now) const {
   }
   if (!queues_told_ && !queue_objects_.empty()) at(telling_queues_rests_);
   if (!policies_told_ && !policies_.empty()) at(telling_policies_rests_);
+  if (options_.capacity_plans && !capacity_told_ && !capacity_busy_) at(capacity_rests_);
   if (!timers_.empty()) at(timers_.begin()->first);
   if (!to_tell_.empty()) at(std::max(to_tell_.begin()->first, telling_rests_));
   if (const auto pass = queue_->next_pass(now)) at(*pass);
+  if (moving_) {
+    at(moving_->due);
+  } else if (options_.defragmentation.mode != Defragmentation::kOff && queue_->waiting() != 0) {
+    at(look_for_moves_at_);
+  }
   for (const auto& [name, node] : gpu_nodes_) {
     const WallTime silent = node.heard() + options_.silence;
     if (silent >= now) at(silent + std::chrono::nanoseconds(1));
@@ -390,7 +401,7 @@ std::size_t ClusterQueue::entries_kept() const {
          jobs_.size() + holdings_.size() + lingering_.size() + dirty_.size() + timers_.size() +
          to_tell_.size() + gated_.size() + open_.size() + adopted_.size() + to_submit_.size() +
          leaving_.size() + to_adopt_again_.size() + in_flight_.size() + gangs_.size() +
-         others_.size() + dirty_gangs_.size();
+         others_.size() + dirty_gangs_.size() + (moving_ ? 1 : 0) + (planned_ ? 1 : 0);
 }
 
 }  // namespace divvy::kube

@@ -17,6 +17,7 @@
 
 #include <boost/json/object.hpp>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -28,15 +29,18 @@
 
 #include "jobs/queue.h"
 #include "kube/action.h"
+#include "kube/capacity_plan.h"
 #include "kube/cluster_fleet.h"
 #include "kube/cluster_objects.h"
+#include "kube/defragmentation.h"
 #include "kube/gang.h"
 #include "kube/policy_objects.h"
 #include "kube/queue_objects.h"
 
 namespace divvy::kube {
 
-enum class ObjectKind { kPod, kClaim, kGpuNode, kNode, kNamespace, kQueue, kPolicy };
+enum class ObjectKind { kPod, kClaim, kGpuNode, kNode, kNamespace, kQueue, kPolicy, kCapacityPlan };
+inline constexpr std::size_t kObjectKinds = 8;
 
 // What is said about a pod to whoever asks.
 struct PodReport {
@@ -72,6 +76,9 @@ class ClusterQueue {
     // The condition of a pod that waits is written at most so often, and of so many in a second.
     Duration tell_again = std::chrono::seconds(30);
     std::size_t told_at_once = 8;
+    DefragmentationRules defragmentation = {};
+    // There are such objects, so one is written (capacity_plan.h).
+    bool capacity_plans = false;
   };
 
   // Refused: settings that do not pass jobs::check().
@@ -110,6 +117,22 @@ class ClusterQueue {
     std::vector<model::Slice> slices;
   };
   [[nodiscard]] std::map<std::string, Booking> bookings() const;  // by uid of the claim or pod
+  // Of this controller, since it leads.
+  struct Moves {
+    std::uint64_t pods = 0;      // that were evicted to start elsewhere
+    std::uint64_t finished = 0;  // plans after which somebody who waited got their place
+    std::uint64_t given_up = 0;  // plans that were not carried out to the end
+    bool under_way = false;      // a pod is being moved
+  };
+  [[nodiscard]] Moves moves() const;
+  // What would be moved for whom, or is; nothing: there is no such plan.
+  [[nodiscard]] const std::optional<PlannedMoves>& planned_moves() const { return planned_; }
+  // Nodes that would have to be added, by their kind.
+  [[nodiscard]] const std::map<std::string, std::uint32_t>& nodes_wanted() const {
+    return nodes_wanted_;
+  }
+  // What is free, and in what pieces.
+  [[nodiscard]] jobs::FreeRoom free_room() const { return queue_->free_room(); }
   // For tests: how many entries its tables have.
   [[nodiscard]] std::size_t entries_kept() const;
 
@@ -156,6 +179,9 @@ class ClusterQueue {
     bool gang_is_missing = false;  // because others of its gang are not there
     bool condition_busy = false;
     bool told_queued = false;
+    bool told_wanted = false;   // that a node would have to be added
+    std::string moves = {};     // what is moved for it, or would have to be
+    WallTime moves_not_before;  // nobody is moved for it before that
     std::string bound_when_queued;
     // The heartbeat of its node when the word came that it ended or is gone.
     std::optional<std::string> heard_at_end;
@@ -183,11 +209,42 @@ class ClusterQueue {
     std::string node;
     std::vector<model::Slice> slices;
     std::vector<model::JobId> jobs = {};  // one for each
+    std::string queue = {};               // empty: that of its namespace
   };
   // A pod that ran went without a word (a forced delete): its node has to be heard of once.
   struct Lingering {
     std::string heartbeat;  // as it was when the word of its end came
     Holding holding;
+  };
+
+  // A pod that is moved for one that waits: it is evicted, and whoever owns it makes a successor,
+  // which starts where there is room for it. Both places are kept meanwhile.
+  struct PodMove {
+    explicit PodMove(model::JobSpec spec_) : spec(std::move(spec_)) {}
+
+    enum class Step {
+      kLeaving,   // the pod has not let go yet
+      kArriving,  // its successor has no place yet
+      kStarting,  // it has, and does not run yet
+    };
+    Step step = Step::kLeaving;
+    model::JobId job = {};       // that waits
+    std::string first = {};      // uid of its first pod
+    std::uint32_t made = 1;      // moves of the plan, this one included
+    std::uint32_t left = 0;      // that it may still make
+    std::string pod = {};        // uid of the one that is moved
+    std::string name = {};       // "team-a/web-0"
+    model::JobId pod_job = {};   // its job
+    std::string space = {};      // its namespace
+    std::string owner = {};      // uid of who makes its successor
+    model::JobSpec spec;         // its own, which its successor has to be like
+    model::JobMember to = {};    // where its successor goes
+    std::string successor = {};  // uid; empty: it has not come
+    WallTime began = {};
+    WallTime due = {};                         // of the step
+    std::vector<model::JobMember> place = {};  // of the job that waits, afterwards
+    std::vector<Holding> kept_for_job = {};
+    std::optional<Holding> kept_for_successor = {};
   };
 
   struct InFlight {
@@ -264,6 +321,28 @@ class ClusterQueue {
   [[nodiscard]] bool may_make_way(const Work& work) const;
   [[nodiscard]] bool has_let_go(Work& work) const;
 
+  // cluster_queue_moves.cc: pods that are moved so that one that waits fits
+  [[nodiscard]] bool is_movable(const Work& work, WallTime now);
+  [[nodiscard]] Result<std::optional<jobs::MovePlan>> plan_for(model::JobId job, std::uint32_t most,
+                                                               WallTime now);
+  [[nodiscard]] PlannedMoves in_words(model::JobId job, const jobs::MovePlan& plan);
+  [[nodiscard]] std::uint32_t moves_left_this_hour(WallTime now);
+  void look_for_moves(WallTime now);
+  [[nodiscard]] bool begin_move(model::JobId job, const jobs::MovePlan& plan, std::uint32_t made,
+                                std::uint32_t left, WallTime now);
+  void go_on_moving(WallTime now);
+  [[nodiscard]] bool has_left(WallTime now);
+  [[nodiscard]] bool has_started(WallTime now);
+  void next_move(const std::string& why_not, WallTime now);
+  void give_up_moves(const std::string& why, WallTime now);
+  void end_moves(WallTime now);
+  [[nodiscard]] std::optional<model::Slice> left_of(const std::string& node,
+                                                    const model::Slice& slice) const;
+  void keep_places(WallTime now);
+  void give_up_places(WallTime now);
+  void arrived(const Work& work, WallTime now);
+  void tell_moves(model::JobId job, const std::string& text, WallTime now);
+
   // cluster_queue_queues.cc: queues that are objects
   [[nodiscard]] Status see_queue(const boost::json::object& object);
   void queue_gone(const ObjectFacts& object);
@@ -275,9 +354,19 @@ class ClusterQueue {
   [[nodiscard]] Status see_policy(const boost::json::object& object);
   void policy_gone(const ObjectFacts& object);
   [[nodiscard]] DialectPolicy dialects_of(const std::string& space) const;
+  [[nodiscard]] bool is_movable_in(const std::string& space) const;
   void tell_policies(WallTime now);
   void policy_done(const std::string& name, const Result<boost::json::object>& result,
                    WallTime now);
+
+  // cluster_queue_capacity.cc: what is told of the cluster as a whole
+  [[nodiscard]] Status see_capacity_plan(const boost::json::object& object);
+  void capacity_plan_gone(const ObjectFacts& object);
+  [[nodiscard]] std::vector<jobs::NodeKind> node_kinds(WallTime now) const;
+  [[nodiscard]] CapacityReport capacity_report(WallTime now);
+  void tell_wanted(model::JobId job, const jobs::NodeKind& kind, WallTime now);
+  void tell_capacity(WallTime now);
+  void capacity_done(const Result<boost::json::object>& result, WallTime now);
 
   // cluster_queue_gangs.cc: pods that start together
   struct Standing;  // of a gang's pods
@@ -330,6 +419,7 @@ class ClusterQueue {
   void take(Holding& holding, WallTime now);
   void count_overbooked(WallTime now);
   void update_fleet(WallTime now);
+  void restore_adopted(WallTime now);
   void carry(const std::vector<jobs::Decision>& decisions, WallTime now);
   [[nodiscard]] std::string new_device();
 
@@ -370,6 +460,11 @@ class ClusterQueue {
   bool policies_told_ = true;  // in their status
   WallTime telling_policies_rests_;
   std::set<std::string> policies_busy_;
+  std::optional<CapacityPlanObject> capacity_;
+  bool capacity_told_ = false;
+  bool capacity_busy_ = false;
+  WallTime capacity_rests_;
+  std::map<std::string, std::uint32_t> nodes_wanted_;
   // Uids of pods by rank; empty: that one has left.
   std::map<model::JobId, std::vector<std::string>> jobs_;
   std::map<model::JobId, Leaving> leaving_;  // those that were told to go
@@ -390,6 +485,13 @@ class ClusterQueue {
   std::map<std::uint64_t, std::size_t> open_;  // passes, and how many of their places are planned
   std::vector<model::Job> adopted_;            // to be restored together
   std::vector<std::string> to_submit_;
+  std::optional<PodMove> moving_;
+  std::optional<PlannedMoves> planned_;
+  model::JobId planned_for_;
+  std::deque<WallTime> moved_at_;  // within the last hour
+  WallTime look_for_moves_at_;
+  std::string last_moved_;  // uid
+  Moves moves_;
   bool holdings_changed_ = false;
   bool fleet_changed_ = false;
   bool pass_due_ = false;

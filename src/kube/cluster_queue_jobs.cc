@@ -91,6 +91,7 @@ std::vector<std::string> ClusterQueue::tolerated_by(const PodFacts& pod) const {
   return tolerated;
 }
 
+// Of one that is bound and has no slice: for its node alone.
 model::JobSpec ClusterQueue::spec_for(Work& work, WallTime now) {
   const PodFacts& pod = work.pod;
   model::JobSpec spec = pod.request->spec;
@@ -109,7 +110,7 @@ model::JobSpec ClusterQueue::spec_for(Work& work, WallTime now) {
   spec.where.spread.reset();
   for (const auto& [name, value] : pod.node_selector) spec.where.node_labels[name] = value;
   spec.where.tolerations = tolerated_by(pod);
-  if (work.bound()) {
+  if (work.bound() && work.stage != Stage::kPlaced) {
     spec.where = {};
     spec.where.members_near = {model::Closeness::kNode, true};
     spec.where.nodes = {pod.node};
@@ -178,6 +179,7 @@ void ClusterQueue::submit(Work& work, WallTime now) {
       work.stage = Stage::kQueued;
       work.bound_when_queued = pod.node;
       pass_due_ = true;
+      arrived(work, now);
     }
   }
   if (work.refusal != before || !work.told_queued) tell_soon(work, now);
@@ -311,6 +313,13 @@ void ClusterQueue::plan(const jobs::Start& start, WallTime now) {
   pods.resize(start.members.size());
 }
 
+void ClusterQueue::restore_adopted(WallTime now) {
+  if (adopted_.empty()) return;
+  const Status restored = queue_->restore(std::exchange(adopted_, {}), {}, {}, now);
+  DIVVY_CHECK(restored.has_value(), "{}", restored.error().message);
+  pass_due_ = true;
+}
+
 void ClusterQueue::carry(const std::vector<jobs::Decision>& decisions, WallTime now) {
   ++pass_;
   for (const jobs::Decision& decision : decisions) {
@@ -420,7 +429,7 @@ void ClusterQueue::take(Holding& holding, WallTime now) {
     model::JobSpec spec(*std::move(request));
     spec.holder = model::Holder::kSlice;
     spec.preemptible = false;
-    spec.queue = queue_of(holding.space, "");
+    spec.queue = holding.queue.empty() ? queue_of(holding.space, "") : holding.queue;
     const model::JobId id = std::exchange(next_job_, next_job_.next());
     model::Job job = running_job(id, owner_of(holding.space), std::move(spec), now, now);
     job.members = {{0, holding.node, {slice}, std::nullopt}};

@@ -51,6 +51,13 @@ DialectPolicy ClusterQueue::dialects_of(const std::string& space) const {
   return namespace_policy(document, usual).value_or(usual);
 }
 
+bool ClusterQueue::is_movable_in(const std::string& space) const {
+  const auto known = namespaces_.find(space);
+  if (known == namespaces_.end()) return false;
+  const PolicyObject* const policy = find_policy(policies_, namespace_document(known->second));
+  return policy != nullptr && policy->movable.value_or(false);
+}
+
 void ClusterQueue::tell_policies(WallTime now) {
   if (policies_told_ || policies_.empty() || now < telling_policies_rests_) return;
   policies_told_ = true;

@@ -71,6 +71,9 @@ void ClusterQueue::stop(const jobs::Stop& stop, WallTime now) {
           now);
     }
   }
+  if (moving_ && moving_->pod_job == stop.job) {
+    give_up_moves("the pod that was to be moved makes way for another one", now);
+  }
   std::vector<Work*> works;
   for (const std::string& uid : found->second) {
     Work* const work = find(uid);

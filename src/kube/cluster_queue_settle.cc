@@ -392,6 +392,11 @@ void ClusterQueue::done(std::uint64_t number, const Result<json::object>& result
     policy_done(flight.uid, result, now);
     return;
   }
+  if (flight.kind == ActionKind::kCreateCapacityPlan ||
+      flight.kind == ActionKind::kWriteCapacityPlan) {
+    capacity_done(result, now);
+    return;
+  }
   Work* const work = find(flight.uid);
   if (work == nullptr) return;
   touch(flight.uid);
@@ -420,6 +425,8 @@ void ClusterQueue::done(std::uint64_t number, const Result<json::object>& result
     case ActionKind::kReadGang:
     case ActionKind::kWriteQueue:
     case ActionKind::kWritePolicy:
+    case ActionKind::kCreateCapacityPlan:
+    case ActionKind::kWriteCapacityPlan:
     case ActionKind::kTellEvent:
       return;
   }

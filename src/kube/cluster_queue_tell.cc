@@ -113,6 +113,9 @@ PodReport ClusterQueue::report(const Work& work, WallTime now, bool guess) {
           fmt::format("; it was placed before and taken back, because {}", gang->refusal);
     }
   }
+  const bool are_moved = moving_ && moving_->job == work.job;
+  const bool would_be = planned_ && planned_for_ == work.job;
+  if (!work.moves.empty() && (are_moved || would_be)) report.text += "; " + work.moves;
   report.wait.text = report.text;
   if (work.bound()) {
     report.text =
@@ -158,7 +161,10 @@ void ClusterQueue::tell_due(WallTime now) {
     }
     std::string_view reason = work->gang_is_missing ? "Gang" : "Refused";
     if (work->stage == Stage::kQueued) {
-      reason = work->bound() ? "BoundWithoutSlice" : reason_of(now_is.wait.kind);
+      const bool moving = moving_ && moving_->job == work->job;
+      reason = work->bound() ? "BoundWithoutSlice"
+               : moving      ? reason_of(jobs::WaitKind::kMakingRoom)
+                             : reason_of(now_is.wait.kind);
       tell_soon(*work, now + options_.tell_again);
     }
     if (!std::exchange(work->told_queued, true) && !work->pod.condition) {

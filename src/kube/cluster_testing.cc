@@ -95,30 +95,33 @@ SimulatedCluster::SimulatedCluster(std::size_t nodes, std::uint32_t gpus) : api_
   for (const char* const space : {"team-a", "team-b"}) {
     static_cast<void>(api_.create(kNamespaces, {{"metadata", json::object{{"name", space}}}}));
   }
-  for (std::size_t i = 0; i < nodes; ++i) {
-    const std::string name = fmt::format("node-{}", i);
-    node_names_.push_back(name);
-    room[name] = 1000;
-    agent::MachineState& state = machines_[name].state;
-    state.node = name;
-    state.cpu_milli = 64'000;
-    state.ram = gib(256);
-    state.smallest_slice = mib(256);
-    for (std::uint32_t gpu = 0; gpu < gpus; ++gpu) {
-      agent::MachineGpu one{.uuid = model::test_uuid(i * 100 + gpu), .index = gpu};
-      one.model = "NVIDIA H200";
-      one.memory = gib(100);
-      state.gpus.push_back(std::move(one));
-    }
-    set_node(name, true);
-  }
+  for (std::size_t i = 0; i < nodes; ++i) add_node(fmt::format("node-{}", i), gpus);
   report_nodes();
 }
 
+void SimulatedCluster::add_node(const std::string& name, std::uint32_t gpus, json::object labels) {
+  const std::size_t number = node_names_.size();
+  node_names_.push_back(name);
+  room[name] = 1000;
+  agent::MachineState& state = machines_[name].state;
+  state.node = name;
+  state.cpu_milli = 64'000;
+  state.ram = gib(256);
+  state.smallest_slice = mib(256);
+  for (std::uint32_t gpu = 0; gpu < gpus; ++gpu) {
+    agent::MachineGpu one{.uuid = model::test_uuid(number * 100 + gpu), .index = gpu};
+    one.model = "NVIDIA H200";
+    one.memory = gib(100);
+    state.gpus.push_back(std::move(one));
+  }
+  set_node(name, true, false, std::move(labels));
+}
+
 void SimulatedCluster::set_node(const std::string& name, bool ready, bool cordoned,
-                                json::object labels) {
+                                json::object labels, json::array taints) {
   json::object spec;
   if (cordoned) spec["unschedulable"] = true;
+  if (!taints.empty()) spec["taints"] = std::move(taints);
   const json::object condition{{"type", "Ready"}, {"status", ready ? "True" : "False"}};
   api_.store().put(parsed(kNodes),
                    {{"metadata", json::object{{"name", name}, {"labels", std::move(labels)}}},

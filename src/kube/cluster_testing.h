@@ -3,6 +3,7 @@
 // round when it is told to. Only for tests; one thread.
 #pragma once
 
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <deque>
 #include <map>
@@ -95,7 +96,9 @@ class SimulatedCluster {
   std::map<std::string, int> room;
   // What it says of pods that fit nowhere, and for how long.
   void set_node(const std::string& name, bool ready, bool cordoned = false,
-                boost::json::object labels = {});
+                boost::json::object labels = {}, boost::json::array taints = {});
+  // One that comes later: told with the next report.
+  void add_node(const std::string& name, std::uint32_t gpus, boost::json::object labels = {});
   void remove_node(const std::string& name);
   // Told with the next report of its node.
   void fail_gpu(const std::string& node, std::uint32_t index);
@@ -175,7 +178,7 @@ class TestController {
  private:
   SimulatedCluster& cluster_;
   std::unique_ptr<ClusterQueue> queue_;
-  std::array<std::size_t, 7> heard_{};
+  std::array<std::size_t, kObjectKinds> heard_{};
   std::deque<Action> actions_;
   struct Late {
     std::uint64_t number = 0;

@@ -373,4 +373,15 @@ Result<std::string> pod_document(ApiServer& api, const std::string& space,
   return json::serialize(document);
 }
 
+Result<std::string> capacity_document(ApiServer& api) {
+  const auto plan = api.get("/apis/divvy.dev/v1/capacityplans/divvy");
+  if (!plan && plan.error().code == ErrorCode::kNotFound) {
+    return err(ErrorCode::kNotFound,
+               "there is no CapacityPlan divvy: the controller makes it when their CRD is there "
+               "(kubectl apply -f deploy/helm/divvy/crds)");
+  }
+  if (!plan) return err(plan.error());
+  return json::serialize(object_at(*plan, {"status"}));
+}
+
 }  // namespace divvy::kube

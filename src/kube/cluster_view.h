@@ -31,4 +31,7 @@ namespace divvy::kube {
 [[nodiscard]] Result<std::string> pod_document(ApiServer& api, const std::string& space,
                                                const std::string& pod);
 
+// The status of the CapacityPlan that the controller writes (capacity_plan.h).
+[[nodiscard]] Result<std::string> capacity_document(ApiServer& api);
+
 }  // namespace divvy::kube

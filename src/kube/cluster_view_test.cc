@@ -171,5 +171,14 @@ TEST_F(ClusterView, APodWithItsSlicesShowsThem) {
   EXPECT_EQ(document.at("slices").at(0).at("node"), "gpu-1");
 }
 
+TEST_F(ClusterView, CapacityIsWhatTheControllerWroteOrWhatIsMissing) {
+  const auto none = capacity_document(api_);
+  ASSERT_FALSE(none.has_value());
+  EXPECT_THAT(none.error().message, HasSubstr("there is no CapacityPlan divvy"));
+  api_.put("/apis/divvy.dev/v1/capacityplans", {{"metadata", json::object{{"name", "divvy"}}},
+                                                {"status", json::object{{"nodesWanted", 2}}}});
+  EXPECT_EQ(capacity_document(api_).value(), R"({"nodesWanted":2})");
+}
+
 }  // namespace
 }  // namespace divvy::kube

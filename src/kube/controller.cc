@@ -61,6 +61,7 @@ constexpr std::array kPaths{
     std::pair(ObjectKind::kNamespace, "/api/v1/namespaces"),
     std::pair(ObjectKind::kQueue, "/apis/divvy.dev/v1/queues"),
     std::pair(ObjectKind::kPolicy, "/apis/divvy.dev/v1/policies"),
+    std::pair(ObjectKind::kCapacityPlan, "/apis/divvy.dev/v1/capacityplans"),
 };
 
 }  // namespace
@@ -80,6 +81,7 @@ Result<std::unique_ptr<Controller>> Controller::create(ApiServer& reading, ApiSe
     if (kind == ObjectKind::kClaim && !self->options_.claims) continue;
     if (kind == ObjectKind::kQueue && !self->options_.queues) continue;
     if (kind == ObjectKind::kPolicy && !self->options_.policies) continue;
+    if (kind == ObjectKind::kCapacityPlan && !self->options_.capacity_plans) continue;
     MirrorOptions mirror{.path = path};
     mirror.trim = kind == ObjectKind::kPod    ? trim_pod
                   : kind == ObjectKind::kNode ? trim_node
@@ -166,10 +168,12 @@ void Controller::run() {
 bool Controller::begin_term() {
   if (!synced()) return false;
   ClusterQueue::Options options = options_.queue;
+  options.capacity_plans = options_.capacity_plans;
   {
     const std::lock_guard lock(queue_mutex_);
     ++term_;
     // No two leaders name devices alike.
+    options.capacity_plans = options_.capacity_plans;
     options.seed ^= term_ * 0x9e3779b97f4a7c15U;
   }
   auto made = ClusterQueue::create(std::move(options));
@@ -377,6 +381,9 @@ Controller::Load Controller::load() {
   if (queue_ == nullptr) return load;
   load.pods = queue_->pods();
   load.waiting = queue_->waiting();
+  load.moves = queue_->moves();
+  load.room = queue_->free_room();
+  load.nodes_wanted = queue_->nodes_wanted();
   return load;
 }
 

@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -37,6 +38,7 @@ class Controller {
     bool claims = true;    // whether this cluster has resource claims
     bool queues = true;    // whether it has queues as objects
     bool policies = true;  // likewise policies
+    bool capacity_plans = true;
   };
 
   // `reading` is for lists, watches and the lease. A request of `writing` has to end within five
@@ -68,6 +70,9 @@ class Controller {
     std::size_t waiting = 0;
     std::uint64_t written = 0;  // requests that were answered, since it was started
     std::uint64_t failed = 0;   // of them with an error
+    ClusterQueue::Moves moves = {};
+    jobs::FreeRoom room = {};
+    std::map<std::string, std::uint32_t> nodes_wanted = {};  // by their kind
   };
   [[nodiscard]] Load load();
   // How long decisions took.
@@ -135,7 +140,7 @@ class Controller {
   TimePoint rests_until_;
 
   std::vector<std::thread> writers_;
-  std::array<std::unique_ptr<Mirror>, 7> mirrors_;
+  std::array<std::unique_ptr<Mirror>, kObjectKinds> mirrors_;
   std::thread thread_;
   std::unique_ptr<LeaderElection> election_;
   std::atomic<const LeaderElection*> elected_ = nullptr;  // it, once it is made

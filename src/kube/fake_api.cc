@@ -324,6 +324,21 @@ void FakeApi::set_fault(Fault fault) {
   fault_ = std::move(fault);
 }
 
+void FakeApi::set_connect(Connect connect) {
+  const std::lock_guard lock(mutex_);
+  connect_ = std::move(connect);
+}
+
+Result<std::unique_ptr<PodConnection>> FakeApi::connect(const std::string& path,
+                                                        const std::string& protocols) {
+  Connect connect;
+  {
+    const std::lock_guard lock(mutex_);
+    connect = connect_;
+  }
+  return connect ? connect(path, protocols) : ApiServer::connect(path, protocols);
+}
+
 void FakeApi::fail_next(const std::string& verb, Error error) {
   const std::lock_guard lock(mutex_);
   failures_[verb].push_back(std::move(error));

@@ -49,6 +49,13 @@ class FakeApi final : public ApiServer {
                                  const std::function<bool(std::string_view)>& take,
                                  const std::stop_token& stop) override;
 
+  // As whoever plays the pod says.
+  using Connect = std::function<Result<std::unique_ptr<PodConnection>>(
+      const std::string& path, const std::string& protocols)>;
+  void set_connect(Connect connect);
+  [[nodiscard]] Result<std::unique_ptr<PodConnection>> connect(
+      const std::string& path, const std::string& protocols) override;
+
   // Adds to what read_text() answers for this path, whatever is in its query.
   void put_text(const std::string& path, std::string_view text);
   // Whoever follows it has all of it.
@@ -104,6 +111,7 @@ class FakeApi final : public ApiServer {
   std::condition_variable_any changed_;
   FakeStore store_;
   Fault fault_;
+  Connect connect_;
   std::map<std::string, std::deque<Error>> failures_;  // By verb
   std::map<std::string, std::size_t> lost_answers_;    // By verb
   std::map<std::string, Snapshot> snapshots_;          // By continue token

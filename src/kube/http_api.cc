@@ -35,6 +35,18 @@ Error unanswered(Error error, std::string_view what) {
   return with_context(std::move(error), what);
 }
 
+class Tunnelled final : public PodConnection {
+ public:
+  Tunnelled(std::unique_ptr<net::HttpTunnel> tunnel, std::string protocol)
+      : tunnel_(std::move(tunnel)), protocol_(std::move(protocol)) {}
+  [[nodiscard]] int fd() const override { return tunnel_->fd(); }
+  [[nodiscard]] const std::string& protocol() const override { return protocol_; }
+
+ private:
+  const std::unique_ptr<net::HttpTunnel> tunnel_;
+  const std::string protocol_;
+};
+
 bool is_success(int status) { return status >= 200 && status < 300; }
 
 }  // namespace
@@ -89,6 +101,29 @@ class HttpApi::Impl {
       return err(error_of_answer(answer->status, answer->body, what));
     }
     return {};
+  }
+
+  Result<std::unique_ptr<PodConnection>> connect(const std::string& path,
+                                                 const std::string& protocols) {
+    const std::string what = fmt::format("connect {}", path.substr(0, path.find('?')));
+    for (bool tried_new_token = false;;) {
+      net::HttpRequest request = make("GET", path, {}, nullptr);
+      request.headers["upgrade"] = "websocket";
+      request.headers["sec-websocket-protocol"] = protocols;
+      auto made = net::http_upgrade(credentials_.target, request, options_.timeout,
+                                    net::TunnelOf::kMessages);
+      if (!made) return err(unanswered(made.error(), what));
+      if (made->tunnel != nullptr) {
+        const auto chosen = made->answer.headers.find("sec-websocket-protocol");
+        return std::make_unique<Tunnelled>(
+            std::move(made->tunnel),
+            chosen == made->answer.headers.end() ? std::string() : chosen->second);
+      }
+      const bool again = made->answer.status == 401 && has_new_token(request);
+      if (!again || std::exchange(tried_new_token, true)) {
+        return err(error_of_answer(made->answer.status, made->answer.body, what));
+      }
+    }
   }
 
   Status read_text(const std::string& path, const std::function<bool(std::string_view)>& take,
@@ -177,6 +212,11 @@ Status HttpApi::remove(const std::string& path, const json::object& options) {
 Status HttpApi::watch(const std::string& path, const std::function<bool(WatchEvent)>& take,
                       const std::stop_token& stop) {
   return impl_->watch(path, take, stop);
+}
+
+Result<std::unique_ptr<PodConnection>> HttpApi::connect(const std::string& path,
+                                                        const std::string& protocols) {
+  return impl_->connect(path, protocols);
 }
 
 Status HttpApi::read_text(const std::string& path,

@@ -43,6 +43,8 @@ class HttpApi final : public ApiServer {
   [[nodiscard]] Status read_text(const std::string& path,
                                  const std::function<bool(std::string_view)>& take,
                                  const std::stop_token& stop) override;
+  [[nodiscard]] Result<std::unique_ptr<PodConnection>> connect(
+      const std::string& path, const std::string& protocols) override;
 
  private:
   class Impl;

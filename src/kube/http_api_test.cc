@@ -3,11 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <boost/json.hpp>
 #include <fstream>
 #include <future>
 #include <sstream>
+#include <thread>
 
 #include "kube/fake_api.h"
 #include "kube/lister.h"
@@ -429,6 +434,57 @@ TEST_F(HttpApiTest, AMirrorSurvivesTheRestartOfTheServer) {
   fake_.expire();
   serve(port);
   EXPECT_THAT(await_told(2), ::testing::UnorderedElementsAre("-x", "+y"));
+}
+
+TEST_F(HttpApiTest, AConnectionIntoAPodTakesAndGivesMessages) {
+  std::vector<std::thread> pods;
+  set_answer([&pods](const net::HttpRequest& request) -> std::optional<net::HttpResponse> {
+    if (request.path != kPods + "/x/exec") return std::nullopt;
+    if (request.header("authorization") != "Bearer secret-1") {
+      return status(403, "Forbidden", "ada may not create pods/exec");
+    }
+    EXPECT_EQ(request.query, "command=ls");
+    EXPECT_EQ(request.header("sec-websocket-protocol"), "v5.channel.k8s.io, v4.channel.k8s.io");
+    net::HttpResponse answer;
+    answer.upgrade = [&pods](UniqueFd& socket) {
+      int ends[2];
+      EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+      socket = UniqueFd(ends[0]);
+      pods.emplace_back([fd = ends[1]] {
+        const UniqueFd pod(fd);
+        std::array<char, 64> heard{};
+        const ssize_t got = ::read(pod.get(), heard.data(), heard.size());
+        EXPECT_EQ(std::string(heard.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))),
+                  std::string("\0hello", 6));
+        const std::string said = "\x01hello";
+        EXPECT_EQ(::write(pod.get(), said.data(), said.size()), static_cast<ssize_t>(said.size()));
+      });
+      net::HttpResponse switching{101, "", ""};
+      switching.headers["upgrade"] = "websocket";
+      switching.headers["sec-websocket-protocol"] = "v5.channel.k8s.io";
+      return switching;
+    };
+    return answer;
+  });
+  serve();
+  connect();
+  auto made = api_->connect(kPods + "/x/exec?command=ls", "v5.channel.k8s.io, v4.channel.k8s.io");
+  ASSERT_TRUE(made.has_value()) << made.error().message;
+  EXPECT_EQ((*made)->protocol(), "v5.channel.k8s.io");
+  ASSERT_EQ(::send((*made)->fd(), "\0hello", 6, MSG_NOSIGNAL), 6);
+  std::array<char, 64> heard{};
+  EXPECT_EQ(::recv((*made)->fd(), heard.data(), heard.size(), 0), 6);
+  EXPECT_EQ(std::string(heard.data(), 6), "\x01hello");
+  EXPECT_EQ(::recv((*made)->fd(), heard.data(), heard.size(), 0), 0) << "and then the end";
+  made->reset();
+  for (std::thread& one : pods) one.join();
+
+  token_ = std::make_shared<BearerToken>("wrong");
+  connect();
+  const auto refused = api_->connect(kPods + "/x/exec?command=ls", "v5.channel.k8s.io");
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kPermissionDenied);
+  EXPECT_THAT(refused.error().message, HasSubstr("ada may not create pods/exec"));
 }
 
 }  // namespace

@@ -16,6 +16,8 @@ inline constexpr std::string_view kQueueLabel = "divvy.dev/queue";
 inline constexpr std::string_view kRequestAnnotation = "divvy.dev/request";
 // Of a pod that goes by slots, written by the controller: what it was given.
 inline constexpr std::string_view kAllocationAnnotation = "divvy.dev/allocation";
+// Of a pod, written by people: it may be stopped and started elsewhere so that another one fits.
+inline constexpr std::string_view kMovableAnnotation = "divvy.dev/movable";
 // The resource that such a pod's containers name, one each; node agents offer many of them.
 inline constexpr std::string_view kSlotResource = "divvy.dev/slot";
 // Conditions of the devices of a gang's claims: kube-scheduler binds its pods when all of them may

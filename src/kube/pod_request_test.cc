@@ -57,6 +57,14 @@ Amount amount(const json::object& document, const DialectPolicy& policy = kPolic
 
 // ---- Divvy's own --------------------------------------------------------------------------------
 
+TEST(DivvyDialect, WhetherAPodMayBeMovedIsTrueOrFalse) {
+  EXPECT_EQ(read(pod_of({}, {{"divvy.dev/gpu", "0.5"}, {"divvy.dev/movable", "true"}})).spec,
+            read(pod_of({}, {{"divvy.dev/gpu", "0.5"}})).spec)
+      << "the controller reads it from the pod";
+  EXPECT_THAT(refusal(pod_of({}, {{"divvy.dev/gpu", "0.5"}, {"divvy.dev/movable", "yes"}})),
+              HasSubstr("metadata.annotations[\"divvy.dev/movable\"]"));
+}
+
 TEST(DivvyDialect, AnnotationsSayHowMuch) {
   EXPECT_EQ(amount(pod_of({}, {{"divvy.dev/gpu", "0.3"}})), (Amount{"divvy", Share(300)}));
   EXPECT_EQ(amount(pod_of({}, {{"divvy.dev/gpu", "2.5"}})), (Amount{"divvy", Share(2500)}));

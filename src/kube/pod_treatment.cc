@@ -12,11 +12,11 @@ namespace divvy::kube {
 namespace {
 
 constexpr std::string_view kPrefix = "divvy.dev/";
-constexpr std::array<std::string_view, 15> kKnown{
+constexpr std::array<std::string_view, 16> kKnown{
     "divvy.dev/gpu",       "divvy.dev/gpu-memory",  "divvy.dev/container", "divvy.dev/class",
     "divvy.dev/cap",       "divvy.dev/model",       "divvy.dev/not-model", "divvy.dev/topology",
     "divvy.dev/queue",     "divvy.dev/priority",    "divvy.dev/gang",      "divvy.dev/gang-size",
-    "divvy.dev/gang-near", "divvy.dev/preemptible", "divvy.dev/request"};
+    "divvy.dev/gang-near", "divvy.dev/preemptible", "divvy.dev/movable",   "divvy.dev/request"};
 // Of divvy.dev/gang: the pod stands alone, whatever it is a part of.
 constexpr std::string_view kNoGang = "none";
 
@@ -114,6 +114,11 @@ Status read_treatment(const PodView& pod, Reading& reading) {
   if (const auto text = pod.annotation("divvy.dev/preemptible")) {
     DIVVY_TRY(preemptible, true_or_false(*text));
     reading.preemptible = preemptible;
+  }
+  if (const auto text = pod.annotation(kMovableAnnotation)) {
+    // For the controller, which reads it from the pod.
+    const auto movable = true_or_false(*text);
+    if (!movable) return err(movable.error());
   }
   DIVVY_RETURN_IF_ERROR(read_nearness(pod, reading));
   return read_gang(pod, reading);

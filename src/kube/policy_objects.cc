@@ -89,6 +89,7 @@ Status read_spec(const json::object& spec, PolicyObject& policy) {
     return err(ErrorCode::kInvalidArgument,
                "it is about no namespace; name some in namespaces, or labels in namespaceLabels");
   }
+  if (spec.contains("movable")) policy.movable = true_at(spec, {"movable"});
   DIVVY_RETURN_IF_ERROR(with_context(read_dialects(spec, policy), "dialects"));
   return read_defaults(spec, policy);
 }

@@ -25,6 +25,7 @@ struct PolicyObject {
   std::optional<NvidiaGpus> nvidia_gpus = {};
   std::optional<std::uint32_t> replicas_per_gpu = {};
   std::optional<std::vector<std::string>> left_alone = {};
+  std::optional<bool> movable = {};  // whether pods that do not say it may be moved
   PodDefaults defaults = {};
   std::string problem = {};  // what is wrong with it; empty: nothing
   std::uint64_t generation = 0;

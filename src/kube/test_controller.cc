@@ -17,7 +17,8 @@ constexpr std::array kCollections{"/api/v1/pods",
                                   "/api/v1/nodes",
                                   "/api/v1/namespaces",
                                   "/apis/divvy.dev/v1/queues",
-                                  "/apis/divvy.dev/v1/policies"};
+                                  "/apis/divvy.dev/v1/policies",
+                                  "/apis/divvy.dev/v1/capacityplans"};
 
 }  // namespace
 

@@ -76,7 +76,7 @@ const std::vector<ClusterApi::Row>& ClusterApi::rows() {
                                       {"GET", "/v1/jobs/{id}/members", &C::list_members},
                                       {"GET", "/v1/jobs/{id}/logs", &C::read_logs},
                                       {"POST", "/v1/jobs/{id}/channels", &C::open_channel},
-                                      {"GET", "/v1/jobs/{id}/channels", &C::open_channel},
+                                      {"GET", "/v1/jobs/{id}/channels", &C::join_channel},
                                       {"GET", "/v1/watch", &C::watch_jobs},
                                       {"GET", "/v1/whoami", &C::who_am_i},
                                       {"GET", "/v1/queues", &C::list_queues},

@@ -6,18 +6,23 @@
 // Callable from many threads at once; answers that grow refer to it.
 #pragma once
 
+#include <atomic>
 #include <boost/json/fwd.hpp>
 #include <chrono>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "agent/orders.h"
 #include "api/answers.h"
 #include "base/clock.h"
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "kube/api_server.h"
 #include "kube_api/cluster_jobs.h"
 #include "model/job_spec.h"
@@ -38,6 +43,10 @@ class ClusterApi {
   };
   // Both outlive it. `api` speaks as whoever asks.
   ClusterApi(kube::ApiServer& api, const Clock& clock, Options options);
+  // Waits for whoever is in a pod; they end when their callers have hung up.
+  ~ClusterApi();
+  ClusterApi(const ClusterApi&) = delete;
+  ClusterApi& operator=(const ClusterApi&) = delete;
 
   [[nodiscard]] net::HttpResponse handle(const net::HttpRequest& request,
                                          const net::Caller& caller);
@@ -73,9 +82,19 @@ class ClusterApi {
 
   // cluster_streams.cc: output, and what happens
   [[nodiscard]] Answer read_logs(const Asked& asked, const ClusterJob& job);
-  [[nodiscard]] Answer open_channel(const Asked& asked, const ClusterJob& job);
   [[nodiscard]] Answer watch_jobs(const Asked& asked);
   [[nodiscard]] Answer list_events(const Asked& asked);
+
+  // cluster_visits.cc: going into pods
+  [[nodiscard]] Answer open_channel(const Asked& asked, const ClusterJob& job);
+  [[nodiscard]] Answer join_channel(const Asked& asked, const ClusterJob& job);
+  [[nodiscard]] static Result<const MemberPod*> find_running(const ClusterJob& job,
+                                                             std::uint32_t rank);
+  [[nodiscard]] Result<UniqueFd> visit(const agent::StreamOrder& order, const std::string& space,
+                                       const std::string& pod, const std::string& container);
+  [[nodiscard]] Result<std::int32_t> wait_for_end(const std::string& path,
+                                                  const std::string& container);
+  [[nodiscard]] Status begin_visit(std::function<void()> work);
 
   // cluster_machines.cc: GPUs, who holds what, queues
   [[nodiscard]] Answer get_node(const Asked& asked);
@@ -110,6 +129,12 @@ class ClusterApi {
   const Options options_;
   std::mutex mutex_;
   std::shared_ptr<const Jobs> listed_;  // guarded; those of the last list that has a next page
+  struct Visiting {
+    std::thread thread;
+    std::atomic<bool> done{false};
+  };
+  std::mutex visits_mutex_;
+  std::list<Visiting> visits_;  // guarded by that one
 };
 
 }  // namespace divvy::kube_api

@@ -346,17 +346,6 @@ ClusterApi::Answer ClusterApi::read_logs(const Asked& asked, const ClusterJob& j
   return response;
 }
 
-// Not yet: it is another protocol, and kubectl speaks it.
-ClusterApi::Answer ClusterApi::open_channel(const Asked& /*asked*/, const ClusterJob& job) {
-  const auto member = std::ranges::find_if(job.pods, &MemberPod::runs);
-  const bool runs = member != job.pods.end();
-  return err(ErrorCode::kUnsupported,
-             "exec, attach, cp, port-forward and ssh do not go into pods yet; kubectl does: "
-             "kubectl -n {} exec -it {} "
-             "-c {} -- COMMAND",
-             job.space(), runs ? member->pod : "POD", runs ? member->container : "CONTAINER");
-}
-
 ClusterApi::Answer ClusterApi::watch_jobs(const Asked& asked) {
   DIVVY_TRY(wanted, api::parse_watch_query(asked.request.query));
   store::EventFilter filter = wanted.filter;

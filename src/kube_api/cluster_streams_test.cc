@@ -118,15 +118,6 @@ TEST_F(ClusterApiTest, WhoMayNotReadOutputIsTold) {
   EXPECT_EQ(ask("GET", "/v1/jobs/" + job + "/logs").status, 403);
 }
 
-TEST_F(ClusterApiTest, WhatDoesNotGoIntoPodsYetSaysWhatDoes) {
-  put_pod("train", "Running");
-  for (const char* const method : {"POST", "GET"}) {
-    const auto inside = ask(method, "/v1/jobs/" + id("train") + "/channels");
-    EXPECT_EQ(inside.status, 501);
-    EXPECT_THAT(detail(inside), HasSubstr("kubectl -n team-a exec -it train -c main -- COMMAND"));
-  }
-}
-
 TEST_F(ClusterApiTest, WatchTellsWhatBecomesOfJobs) {
   cluster_.create_pod({.name = "train", .gpu = "0.2"});
   show();

@@ -203,9 +203,14 @@ struct HttpUpgrade {
   std::unique_ptr<HttpTunnel> tunnel;  // with a status of 101
 };
 
+// What goes through a WebSocket: bytes, or messages of at most 128 KiB, each of which is one read
+// and one write of the tunnel's socket (SOCK_SEQPACKET).
+enum class TunnelOf { kBytes, kMessages };
+
 // Like http_request(), with the header "upgrade" in the request. Where that says "websocket", the
 // tunnel goes through one, and its end in one direction is its end.
 [[nodiscard]] Result<HttpUpgrade> http_upgrade(const HttpTarget& target, const HttpRequest& request,
-                                               std::optional<std::chrono::milliseconds> timeout);
+                                               std::optional<std::chrono::milliseconds> timeout,
+                                               TunnelOf of = TunnelOf::kBytes);
 
 }  // namespace divvy::net

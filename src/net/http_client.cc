@@ -52,11 +52,12 @@ Result<HttpResponse> http_follow(const HttpTarget& target, const HttpRequest& re
 
 class HttpTunnel::Impl {
  public:
-  Impl(std::unique_ptr<Line> line, beast::flat_buffer rest, bool web, UniqueFd ours,
+  Impl(std::unique_ptr<Line> line, beast::flat_buffer rest, bool web, TunnelOf of, UniqueFd ours,
        UniqueFd callers)
       : line_(std::move(line)),
         rest_(std::move(rest)),
         web_(web),
+        of_(of),
         local_(line_->context(), Protocol(AF_UNIX, 0), ours.release()),
         callers_(std::move(callers)) {
     line_->context().restart();
@@ -77,7 +78,7 @@ class HttpTunnel::Impl {
 
  private:
   void run() {
-    if (web_) return line_->carry(local_);
+    if (web_) return line_->carry(local_, of_ == TunnelOf::kMessages);
     line_->with_stream([this](auto& stream) { pass(stream); });
   }
   template <typename Stream>
@@ -97,6 +98,7 @@ class HttpTunnel::Impl {
   std::unique_ptr<Line> line_;
   beast::flat_buffer rest_;
   const bool web_;
+  const TunnelOf of_;
   Protocol::socket local_;
   UniqueFd callers_;
   std::thread thread_;
@@ -107,7 +109,7 @@ HttpTunnel::~HttpTunnel() = default;
 int HttpTunnel::fd() const { return impl_->fd(); }
 
 Result<HttpUpgrade> http_upgrade(const HttpTarget& target, const HttpRequest& request,
-                                 std::optional<std::chrono::milliseconds> timeout) {
+                                 std::optional<std::chrono::milliseconds> timeout, TunnelOf of) {
   const Times times = until(timeout);
   DIVVY_TRY(line, Line::open(target, times));
   const bool web = request.header("upgrade") == "websocket";
@@ -115,13 +117,14 @@ Result<HttpUpgrade> http_upgrade(const HttpTarget& target, const HttpRequest& re
   HttpUpgrade made{std::move(answer), nullptr};
   if (made.answer.status != 101) return made;
   int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+  const int kind = of == TunnelOf::kMessages ? SOCK_SEQPACKET : SOCK_STREAM;
+  if (::socketpair(AF_UNIX, kind | SOCK_CLOEXEC, 0, ends) != 0) {
     return err(ErrorCode::kResourceExhausted, "no socket: {}", std::strerror(errno));
   }
   beast::flat_buffer rest = line->take_rest();
   try {
     made.tunnel = std::make_unique<HttpTunnel>(std::make_unique<HttpTunnel::Impl>(
-        std::move(line), std::move(rest), web, UniqueFd(ends[0]), UniqueFd(ends[1])));
+        std::move(line), std::move(rest), web, of, UniqueFd(ends[0]), UniqueFd(ends[1])));
   } catch (const std::exception& error) {
     return err(ErrorCode::kResourceExhausted, "no tunnel: {}", error.what());
   }

@@ -315,11 +315,11 @@ Result<HttpResponse> Line::open_websocket(const HttpRequest& request, Times time
   return answer;
 }
 
-void Line::carry(Protocol::socket& local) {
+void Line::carry(Protocol::socket& local, bool messages) {
   if (secure_web_) {
-    WebSocketTunnel<TlsStream>(context_, *secure_web_, local).run();
+    WebSocketTunnel<TlsStream>(context_, *secure_web_, local, {}, messages).run();
   } else {
-    WebSocketTunnel<PlainStream>(context_, *plain_web_, local).run();
+    WebSocketTunnel<PlainStream>(context_, *plain_web_, local, {}, messages).run();
   }
 }
 

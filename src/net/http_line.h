@@ -47,8 +47,9 @@ class Line {
   // The same for a request that makes a WebSocket of the connection, with status 101; or the
   // refusal.
   [[nodiscard]] Result<HttpResponse> open_websocket(const HttpRequest& request, Times times);
-  // After that: bytes go both ways between it and the local socket. Returns when it is over.
-  void carry(boost::asio::generic::stream_protocol::socket& local);
+  // After that: bytes go both ways between it and the local socket, or messages where that is a
+  // socket of messages. Returns when it is over.
+  void carry(boost::asio::generic::stream_protocol::socket& local, bool messages);
 
   // Of the last ask(): whether any of its answer came, and whether another may follow.
   [[nodiscard]] bool answered() const { return answered_; }

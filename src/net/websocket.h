@@ -1,6 +1,6 @@
 // A WebSocket (RFC 6455) as a carrier of bytes: messages are pieces of a stream, and where one ends
-// means nothing. Included by the .cc files of this room and by nobody else. On the thread that runs
-// the context.
+// means nothing, unless the local socket is one of messages, too. Included by the .cc files of this
+// room and by nobody else. On the thread that runs the context.
 #pragma once
 
 #include <boost/asio/generic/stream_protocol.hpp>
@@ -13,6 +13,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <utility>
 
 namespace divvy::net {
 
@@ -43,13 +44,15 @@ class WebSocketTunnel {
     std::chrono::milliseconds every = {};
   };
 
-  // All outlive it.
+  // All outlive it. `messages`: the local socket takes and gives one message at a time, of at most
+  // kMessage bytes; a longer one from the other side is the end.
   WebSocketTunnel(boost::asio::io_context& context, WebSocket<Stream>& socket, Local& local,
-                  Permission permission = {})
+                  Permission permission = {}, bool messages = false)
       : context_(context),
         socket_(socket),
         local_(local),
         permission_(std::move(permission)),
+        messages_(messages),
         farewell_(context),
         next_look_(context) {}
 
@@ -83,13 +86,19 @@ class WebSocketTunnel {
   static constexpr std::chrono::seconds kSilence{30};
   static constexpr std::chrono::seconds kFarewell{1};
   static constexpr std::size_t kPiece = std::size_t{256} << 10;
+  static constexpr std::size_t kMessage = std::size_t{128} << 10;
 
   void read_remote() {
     if (over_) return;
-    socket_.async_read_some(boost::asio::buffer(in_.get(), kPiece),
+    socket_.async_read_some(boost::asio::buffer(in_.get() + in_size_, most_ - in_size_),
                             [this](ErrorNumber code, std::size_t got) {
                               if (code) return stop();
-                              write_local(got);
+                              in_size_ += got;
+                              const bool whole = !messages_ || socket_.is_message_done();
+                              if (!whole && in_size_ == most_) return stop();
+                              // An empty one would look like the end.
+                              if (!whole || in_size_ == 0) return read_remote();
+                              write_local(std::exchange(in_size_, 0));
                             });
   }
   void write_local(std::size_t count) {
@@ -138,10 +147,13 @@ class WebSocketTunnel {
   WebSocket<Stream>& socket_;
   Local& local_;
   const Permission permission_;
+  const bool messages_;
+  const std::size_t most_ = messages_ ? kMessage : kPiece;
   boost::asio::steady_timer farewell_;
   boost::asio::steady_timer next_look_;
   bool ending_ = false;
   bool over_ = false;
+  std::size_t in_size_ = 0;
   std::unique_ptr<char[]> in_ = std::make_unique_for_overwrite<char[]>(kPiece);
   std::unique_ptr<char[]> out_ = std::make_unique_for_overwrite<char[]>(kPiece);
 };

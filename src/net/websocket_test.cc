@@ -3,6 +3,8 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <thread>
 
@@ -90,6 +92,42 @@ class WebSocketServerTest : public HttpServerTest {
   std::atomic<int> opened_{0};
   std::vector<std::thread> threads_;
 };
+
+TEST_F(WebSocketServerTest, MessagesComeAndGoAsWhatTheyAre) {
+  std::string heard;
+  serve_websocket([&heard](int fd) {
+    for (const std::string_view said : {"one", "two and a half"}) {
+      write_whole(fd, said);
+      char buffer[64];
+      const ssize_t got = ::read(fd, buffer, sizeof buffer);
+      heard.append(buffer, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    }
+  });
+  auto made = http_upgrade(target(),
+                           {.method = "GET",
+                            .path = "/",
+                            .query = {},
+                            .body = {},
+                            .headers = {{"upgrade", "websocket"}}},
+                           seconds(30), TunnelOf::kMessages);
+  ASSERT_TRUE(made.has_value()) << made.error().message;
+  ASSERT_NE(made->tunnel, nullptr);
+  const int fd = made->tunnel->fd();
+  std::array<char, 4096> buffer{};
+  const auto next = [&] {
+    const ssize_t got = ::read(fd, buffer.data(), buffer.size());
+    return std::string(buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  };
+  EXPECT_EQ(next(), "one");
+  write_whole(fd, "first");
+  EXPECT_EQ(next(), "two and a half");
+  write_whole(fd, "second");
+  EXPECT_EQ(next(), "");
+  server_.reset();
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+  EXPECT_EQ(heard, "firstsecond");
+}
 
 TEST_F(WebSocketServerTest, AnAnswerThatGrowsEndsWhenTheTokenThatAskedForItIsRevoked) {
   std::atomic<bool> revoked{false};

@@ -153,7 +153,7 @@ class Play {
       world_.say(defrag.job, "stays", fmt::format("no {} moves make room for it", defrag.moves));
       return {};
     }
-    for (const jobs::Move& move : **plan) {
+    for (const jobs::Move& move : (*plan)->moves) {
       if (const auto moved = world_.move(move); !moved) return wrong(moved.error());
     }
     return {};
