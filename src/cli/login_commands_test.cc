@@ -42,7 +42,9 @@ TEST_F(LoginCommands, LoginShowsTheCodeAndKeepsTheTokenForItsOwnerOnly) {
   const CliOutcome done = divvy({"login", "--context", "lab"});
   EXPECT_EQ(done.status, kExitOk) << done.err;
   EXPECT_EQ(done.out, "signed in to lab as ada\n");
-  EXPECT_TRUE(says(done.err, "https://id.example/device and enter the code ABCD-EFGH")) << done.err;
+  EXPECT_TRUE(
+      says(done.err, "open https://id.example/device in any browser and enter the code ABCD-EFGH"))
+      << done.err;
   EXPECT_FALSE(says(done.out + done.err, "4567"));
   EXPECT_FALSE(says(done.out + done.err, "the-login"));
   EXPECT_EQ(daemon_.last_asked(), R"(POST /v1/sign-in/device/token {"login":"the-login"})");

@@ -89,9 +89,8 @@ std::string der_signature(std::string_view raw) {
   Number r = number_from(raw.substr(0, kP256Half));
   Number s = number_from(raw.substr(kP256Half));
   if (pair == nullptr || r == nullptr || s == nullptr) return {};
-  if (ECDSA_SIG_set0(pair.get(), r.get(), s.get()) != 1) return {};
-  (void)r.release();
-  (void)s.release();
+  // It refuses nothing but null, and owns both from here on.
+  if (ECDSA_SIG_set0(pair.get(), r.release(), s.release()) != 1) return {};
   unsigned char* written = nullptr;
   const int size = i2d_ECDSA_SIG(pair.get(), &written);
   if (size <= 0) return {};

@@ -22,7 +22,7 @@ Status SubjectTable::add(std::string_view issuer, std::string_view subject, std:
                          WallTime at) {
   DIVVY_TRY(insertion, connection_.prepare(
                            "INSERT INTO subjects (issuer, subject, user, at) VALUES (?, ?, ?, ?)"));
-  const Status done = insertion.add(issuer).add(subject).add(user).add(at).run();
+  Status done = insertion.add(issuer).add(subject).add(user).add(at).run();
   if (!done && done.error().code == ErrorCode::kAlreadyExists) {
     return err(ErrorCode::kAlreadyExists, "another account signs in as {}", user);
   }
