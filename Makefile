@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 
 .DEFAULT_GOAL := help
-.PHONY: help packages build demo test check check-api check-apps soak format format-check tidy layering asan tsan fuzz \
+.PHONY: help packages build demo test check check-api check-apps check-oidc soak format format-check tidy layering asan tsan fuzz \
         bench dist install clean kube-up kube-down kube-demo kube-test web
 
 help: ## list these verbs
@@ -28,7 +28,7 @@ test: packages ## build and run every test; needs no GPU
 
 check: format-check tidy asan ## format, tidy, layering, every test under the address sanitizer
 
-soak: tsan fuzz check-api check-apps ## the long checks: thread sanitizer, fuzzers, requests made from the API's description
+soak: tsan fuzz check-api check-apps check-oidc ## the long checks: thread sanitizer, fuzzers, requests made from the API's description
 
 check-api: packages ## requests that schemathesis makes from the API's description, right and wrong ones
 	@tools/build dev programs
@@ -37,6 +37,10 @@ check-api: packages ## requests that schemathesis makes from the API's descripti
 check-apps: packages ## sessions with the real JupyterLab and TensorBoard, in a browser
 	@tools/build dev programs
 	@tools/check-apps build/dev
+
+check-oidc: packages ## sign a browser and a command in with a real provider of OpenID Connect
+	@tools/build dev programs
+	@tools/check-oidc build/dev
 
 format: packages ## rewrite the sources in the project's format
 	@git ls-files '*.h' '*.cc' '*.inc' | xargs clang-format-19 -i

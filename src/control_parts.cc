@@ -56,6 +56,10 @@ Result<std::unique_ptr<ControlSide>> ControlSide::create(const agent::Agents& ag
   });
   made->retention_ = std::make_unique<control::Retention>(*made->database_, agents, clock,
                                                           made->settings_.retention);
+  if (made->settings_.sign_in) {
+    DIVVY_TRY(sign_in, make_sign_in(*made->settings_.sign_in, *made->database_, clock));
+    made->sign_in_ = std::move(sign_in);
+  }
   made->api_ = std::make_unique<api::Api>(api::Parts{
       .dispatcher = *made->dispatcher_,
       .database = *made->database_,
@@ -76,7 +80,8 @@ Result<std::unique_ptr<ControlSide>> ControlSide::create(const agent::Agents& ag
       .keep_channels = made->settings_.keep_channels,
       .services = made->services_.get(),
       .services_address = made->settings_.services_address,
-      .schedules = made->schedules_.get()});
+      .schedules = made->schedules_.get(),
+      .sign_in = made->sign_in_.get()});
   DIVVY_RETURN_IF_ERROR(api::apply_settings(made->api_->parts()));
   DIVVY_RETURN_IF_ERROR(made->serve_network());
   made->retention_->begin();

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@
 #include "jobs/settings.h"
 #include "net/http.h"
 #include "proxy/haproxy.h"
+#include "sign_in_parts.h"
 #include "store/database.h"
 
 namespace divvy {
@@ -39,6 +41,7 @@ struct ControlSettings {
   bool console = true;  // served beside the API
   Duration keep_channels = std::chrono::minutes(10);
   std::string services_address = "127.0.0.1";  // where services listen
+  std::optional<SignInSettings> sign_in{};     // with a provider, beside tokens
   std::vector<api::SettingLine> shown{};       // all of the configuration, for who asks
 };
 
@@ -94,6 +97,7 @@ class ControlSide {
   api::UseHistory history_;
   api::WhatIfDesk what_if_;
   std::unique_ptr<api::UseSampler> sampler_;
+  std::unique_ptr<api::SignIn> sign_in_;  // null: only tokens let anybody in
   std::unique_ptr<api::Api> api_;
   std::unique_ptr<net::HttpServer> network_;  // last: it calls all of the above
 };

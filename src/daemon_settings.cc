@@ -48,6 +48,31 @@ health::HealthSettings health_settings_of(const config::DaemonConfig& config) {
           .grace_time = health.grace_time};
 }
 
+namespace {
+
+std::optional<SignInSettings> sign_in_settings_of(const config::SignInConfig& config,
+                                                  bool console) {
+  if (config.issuer.empty()) return std::nullopt;
+  SignInSettings settings;
+  settings.provider.issuer = config.issuer;
+  settings.provider.client_id = config.client_id;
+  settings.provider.scopes = config.scopes;
+  settings.provider.authorities = config.authorities;
+  settings.provider.user_claim = config.user_claim;
+  settings.provider.groups_claim = config.groups_claim;
+  settings.client_secret_file = config.client_secret_file;
+  settings.options.provider_name = config.name;
+  if (console) settings.options.console_url = config.console_url;
+  settings.options.rules.user_domain = config.user_domain;
+  settings.options.rules.allowed_groups = config.allowed_groups;
+  settings.options.rules.admin_groups = config.admin_groups;
+  settings.options.rules.new_users = config.new_users;
+  settings.options.token_time = config.token_time;
+  return settings;
+}
+
+}  // namespace
+
 ControlSettings control_settings_of(const config::DaemonConfig& config) {
   const auto seconds = [](Duration time) { return std::chrono::floor<model::Seconds>(time); };
   ControlSettings settings;
@@ -78,6 +103,7 @@ ControlSettings control_settings_of(const config::DaemonConfig& config) {
   settings.max_rate = config.api.max_rate;
   settings.console = config.api.console;
   settings.keep_channels = config.api.keep_channels;
+  settings.sign_in = sign_in_settings_of(config.sign_in, config.api.console);
   for (const config::Setting& row : config::settings()) {
     settings.shown.push_back(
         {row.path(), row.write(config), std::string(row.meaning), row.reloadable});

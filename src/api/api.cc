@@ -42,6 +42,8 @@ net::HttpResponse Api::handle(const net::HttpRequest& request, const net::Caller
   Answer answered;
   if (const auto* const open = std::get_if<OpenHandler>(&target->route->handler)) {
     answered = (*open)();
+  } else if (const auto* const stranger = std::get_if<StrangerHandler>(&target->route->handler)) {
+    answered = (*stranger)({parts_, request, caller});
   } else {
     const auto who = parts_.people.identify(request, caller);
     if (!who) return People::refusal(who.error());

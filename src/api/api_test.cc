@@ -28,7 +28,10 @@ struct Recording {
   static Answer name(const Call& /*call*/, const std::string& /*name*/) { return count(); }
   static Answer queue(const Call& /*call*/, const QueuePath& /*path*/) { return count(); }
 
+  static Answer stranger(const StrangerCall& /*call*/) { return count(); }
+
   Handler operator()(OpenHandler /*handler*/) const { return &open; }
+  Handler operator()(StrangerHandler /*handler*/) const { return &stranger; }
   Handler operator()(PlainHandler /*handler*/) const { return &plain; }
   Handler operator()(JobHandler /*handler*/) const { return &job; }
   Handler operator()(NameHandler /*handler*/) const { return &name; }

@@ -23,6 +23,8 @@
 
 namespace divvy::api {
 
+class SignIn;
+
 // A setting of the configuration, as it is in force.
 struct SettingLine {
   std::string name;  // "queue.half_life"
@@ -56,6 +58,7 @@ struct Parts {
   control::Services* services = nullptr;
   std::string services_address = "127.0.0.1";  // where they listen
   control::Schedules* schedules = nullptr;     // likewise
+  SignIn* sign_in = nullptr;                   // Null: only tokens let anybody in
 };
 
 using Answer = Result<net::HttpResponse>;
@@ -74,6 +77,13 @@ struct Call {
   friend class Api;
   Call(const Parts& parts_given, const net::HttpRequest& sent, const net::Caller& sender,
        const model::Person& person);
+};
+
+// A request of somebody who need not have shown who they are.
+struct StrangerCall {
+  const Parts& parts;
+  const net::HttpRequest& request;
+  const net::Caller& caller;
 };
 
 // The path of a queue, as it stands in the path of a request: with slashes.

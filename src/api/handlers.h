@@ -51,6 +51,13 @@ Answer revoke_token(const Call& call, const std::string& id);
 Answer begin_session(const Call& call);
 Answer end_session(const Call& call);
 
+// --- Signing in with a provider of OpenID Connect (sign_in_handlers.cc) ---
+Answer offer_sign_in(const StrangerCall& call);
+Answer begin_browser_sign_in(const StrangerCall& call);
+Answer finish_browser_sign_in(const StrangerCall& call);
+Answer begin_device_sign_in(const StrangerCall& call);
+Answer finish_device_sign_in(const StrangerCall& call);
+
 // --- Queues, what users may have, what was used, the store (queue_handlers.cc) ---
 Answer list_queues(const Call& call);
 Answer put_queue(const Call& call, const QueuePath& path);

@@ -173,6 +173,22 @@ constexpr FieldRow kTokenList[] = {
 constexpr FieldRow kSession[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"user", "text", ""},
     {"key", "text-", "When it begins: the header X-Divvy-Session of its requests"}};
+constexpr FieldRow kSignInOffer[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"provider", "text?", "Its name; null: there is none"},
+    {"browser", "boolean", "It signs browsers in to the console"}};
+constexpr FieldRow kBrowserSignIn[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"address", "text", "Where the browser goes next"}};
+constexpr FieldRow kDeviceSignIn[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"address", "text", "Where the code is typed"},
+    {"completeAddress", "text?", "The same with the code in it"}, {"userCode", "text", ""},
+    {"login", "text", "A secret: what it is asked for by"}, {"expiresSeconds", "count", ""},
+    {"pollSeconds", "count", "It is asked for no more often"}};
+constexpr FieldRow kDeviceSignInQuestion[] = {{"login", "text", ""}};
+constexpr FieldRow kDeviceSignInState[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"state", "<waiting,done>", ""},
+    {"pollSeconds", "count-", "While it waits"}, {"user", "text-", "Once it is done"},
+    {"token", "text-", "Likewise: once, and never again"},
+    {"expiresUnixMilliseconds", "integer-", "Of the token"}};
 
 constexpr FieldRow kQueueRequest[] = {
     {"gpu", "share?-", "What is promised to it"}, {"memory", "bytes?-", ""},
@@ -367,6 +383,8 @@ constexpr SchemaRow kSchemas[] = {
     {"PruneResult", "", kPruneResult}, {"PersonRequest", "", kPersonRequest, true}, {"Person", "", kPerson},
     {"PersonList", "", kPersonList}, {"TokenRequest", "", kTokenRequest, true}, {"Token", "", kToken},
     {"TokenList", "", kTokenList}, {"Session", "", kSession},
+    {"SignInOffer", "", kSignInOffer}, {"BrowserSignIn", "", kBrowserSignIn}, {"DeviceSignIn", "", kDeviceSignIn},
+    {"DeviceSignInQuestion", "", kDeviceSignInQuestion, true}, {"DeviceSignInState", "", kDeviceSignInState},
     {"AuditEntry", "", kAuditEntry}, {"AuditLog", "", kAuditLog}, {"Setting", "", kSetting}, {"SettingList", "", kSettingList}, {"Use", "", kUse}, {"UseList", "", kUseList}, {"QueueRequest", "", kQueueRequest, true},
     {"QuotaRequest", "", kQuotaRequest, true}, {"Quota", "", kQuota}, {"Queue", "", kQueue},
     {"QueueList", "", kQueueList}, {"UserQuota", "", kUserQuota}, {"QuotaList", "", kQuotaList},

@@ -69,6 +69,22 @@ constexpr Route kRoutes[] = {
      {.status = 201, .answer = "Session"}},
     {"DELETE", "/v1/session", kKnown, end_session, "endSession",
      "Signs it out", {.answer = "Session"}},
+    {"GET", "/v1/sign-in", kAnyone, offer_sign_in, "offerSignIn",
+     "Whether a provider of OpenID Connect lets people in here, beside tokens",
+     {.answer = "SignInOffer"}},
+    {"POST", "/v1/sign-in/browser", kAnyone, begin_browser_sign_in, "beginBrowserSignIn",
+     "Where a browser of the console goes to sign in, and a cookie that it brings back",
+     {.status = 201, .answer = "BrowserSignIn", .refusals = "409 501 504"}},
+    {"GET", "/v1/sign-in/callback", kAnyone, finish_browser_sign_in, "finishBrowserSignIn",
+     "Where it comes back to: leads to the console with a session, or with why there is none",
+     {.query = "code:text state:text iss:text error:text error_description:text error_uri:text "
+               "session_state:text", .status = 303, .answer = "text/plain", .refusals = "501"}},
+    {"POST", "/v1/sign-in/device", kAnyone, begin_device_sign_in, "beginDeviceSignIn",
+     "An address and a code with which somebody signs a command in, in any browser",
+     {.status = 201, .answer = "DeviceSignIn", .refusals = "501 504"}},
+    {"POST", "/v1/sign-in/device/token", kAnyone, finish_device_sign_in, "finishDeviceSignIn",
+     "A token once that was done",
+     {.request = "DeviceSignInQuestion", .answer = "DeviceSignInState", .refusals = "404 501 504"}},
     {"GET", "/v1/people", kAdmin, list_people, "listPeople",
      "Everybody; for admins", {.answer = "PersonList"}},
     {"POST", "/v1/people", kAdmin, add_person, "addPerson",
@@ -214,7 +230,8 @@ constexpr bool is_sound(const Route& route) {
   const bool parameter = route.path.find('{') != std::string_view::npos;
   const bool about_job = needed == kSeeJob || needed == kLookInsideJob || needed == kChangeJob;
   const bool takes_job = std::holds_alternative<JobHandler>(route.handler);
-  const bool open = std::holds_alternative<OpenHandler>(route.handler);
+  const bool open = std::holds_alternative<OpenHandler>(route.handler) ||
+                    std::holds_alternative<StrangerHandler>(route.handler);
   const bool plain = std::holds_alternative<PlainHandler>(route.handler);
   return std::visit([](auto handler) { return handler != nullptr; }, route.handler) &&
          parameter == !(open || plain) && about_job == takes_job && open == (needed == kAnyone);

@@ -15,11 +15,14 @@ namespace divvy::api {
 
 // By what stands in the path: nothing, a job (its number), a name, a queue.
 using OpenHandler = Answer (*)();  // has no Call: it can say nothing about anybody
+// Has no Call either, but what was asked: for those who are about to show who they are.
+using StrangerHandler = Answer (*)(const StrangerCall&);
 using PlainHandler = Answer (*)(const Call&);
 using JobHandler = Answer (*)(const Call&, const model::Job&);
 using NameHandler = Answer (*)(const Call&, const std::string&);
 using QueueHandler = Answer (*)(const Call&, const QueuePath&);
-using Handler = std::variant<OpenHandler, PlainHandler, JobHandler, NameHandler, QueueHandler>;
+using Handler =
+    std::variant<OpenHandler, PlainHandler, JobHandler, NameHandler, QueueHandler, StrangerHandler>;
 
 // A permission that cannot be left out of a row.
 struct Needs {

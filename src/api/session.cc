@@ -1,10 +1,13 @@
 #include "api/session.h"
 
+#include <algorithm>
 #include <boost/json.hpp>
 
 #include "api/answers.h"
 #include "api/handlers.h"
 #include "base/text.h"
+#include "store/people_table.h"
+#include "store/token_secret.h"
 
 namespace divvy::api {
 namespace {
@@ -19,16 +22,6 @@ constexpr std::size_t kKeyDigits = 32;
 // A day's work. Then the token is asked for again.
 constexpr int kSeconds = 12 * 3600;
 
-std::string_view cookie_in(std::string_view header, std::string_view name) {
-  for (const std::string_view piece : split(header, ';')) {
-    const std::string_view pair = trim(piece);
-    if (pair.starts_with(name) && pair.substr(name.size()).starts_with('=')) {
-      return pair.substr(name.size() + 1);
-    }
-  }
-  return {};
-}
-
 std::string_view key_in(const net::HttpRequest& request) {
   if (const auto key = request.header(kSessionHeader); !key.empty()) return trim(key);
   for (const std::string_view piece : split(request.header("sec-websocket-protocol"), ',')) {
@@ -38,15 +31,6 @@ std::string_view key_in(const net::HttpRequest& request) {
   return {};
 }
 
-// Browsers name the origin of whatever could do harm. It is ours where it names the host that the
-// request is for.
-bool is_own_origin(const net::HttpRequest& request) {
-  const std::string_view origin = request.header("origin");
-  if (origin.empty()) return true;
-  const std::size_t scheme = origin.find("://");
-  return scheme != std::string_view::npos && origin.substr(scheme + 3) == request.header("host");
-}
-
 std::string attributes(bool secure, int seconds) {
   return fmt::format("; Path=/; HttpOnly; SameSite=Strict; Max-Age={}{}", seconds,
                      secure ? "; Secure" : "");
@@ -54,11 +38,27 @@ std::string attributes(bool secure, int seconds) {
 
 }  // namespace
 
+bool is_own_origin(const net::HttpRequest& request) {
+  const std::string_view origin = request.header("origin");
+  if (origin.empty()) return true;
+  const std::size_t scheme = origin.find("://");
+  return scheme != std::string_view::npos && origin.substr(scheme + 3) == request.header("host");
+}
+
+std::string_view cookie_in(const net::HttpRequest& request, std::string_view name) {
+  for (const std::string_view piece : split(request.header("cookie"), ';')) {
+    const std::string_view pair = trim(piece);
+    if (pair.starts_with(name) && pair.substr(name.size()).starts_with('=')) {
+      return pair.substr(name.size() + 1);
+    }
+  }
+  return {};
+}
+
 std::optional<std::string> session_token(const net::HttpRequest& request) {
-  const std::string_view cookies = request.header("cookie");
-  if (cookies.empty() || !is_own_origin(request)) return std::nullopt;
-  std::string_view beginning = cookie_in(cookies, kSecureName);
-  if (beginning.empty()) beginning = cookie_in(cookies, kPlainName);
+  if (!is_own_origin(request)) return std::nullopt;
+  std::string_view beginning = cookie_in(request, kSecureName);
+  if (beginning.empty()) beginning = cookie_in(request, kPlainName);
   const std::string_view key = key_in(request);
   if (beginning.empty() || key.size() != kKeyDigits) return std::nullopt;
   return std::string(beginning) + std::string(key);
@@ -91,7 +91,20 @@ Answer begin_session(const Call& call) {
   return response;
 }
 
+// A token that nobody has but this session is of no use after it.
 Answer end_session(const Call& call) {
+  if (const auto text = session_token(call.request)) {
+    const auto token = store::split_token(*text);
+    const WallTime now = call.parts.clock.wall_now();
+    const Status revoked = call.parts.database.commit([&](store::Connection& connection) -> Status {
+      store::PeopleTable table(connection);
+      DIVVY_TRY(mine, table.tokens(call.who.name));
+      const auto found = std::ranges::find(mine, token ? token->id : "", &store::TokenRecord::id);
+      if (found == mine.end() || found->label != kBrowserLabel) return {};
+      return table.revoke_token(found->id, now);
+    });
+    if (!revoked) return err(revoked.error());
+  }
   net::HttpResponse response = answer(200, headed("Session", {{"user", call.who.name}}));
   response.headers["set-cookie"] = ended_session(call.parts.cookies_need_tls);
   return response;

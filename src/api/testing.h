@@ -38,7 +38,7 @@ class ApiFixture : public ::testing::Test {
     database_.reset();
   }
 
-  void serve(std::span<const Route> table) {
+  void serve(std::span<const Route> table, SignIn* sign_in = nullptr) {
     api_.emplace(Parts{.dispatcher = *dispatcher_,
                        .database = *database_,
                        .people = *people_,
@@ -46,7 +46,8 @@ class ApiFixture : public ::testing::Test {
                        .clock = clock_,
                        .bell = bell_,
                        .kept_for = [] { return model::Seconds(0); },
-                       .configured = [] { return jobs::Settings(); }},
+                       .configured = [] { return jobs::Settings(); },
+                       .sign_in = sign_in},
                  table);
   }
 

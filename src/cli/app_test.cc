@@ -135,7 +135,8 @@ TEST(App, ListsTheCommandsWhenNoneIsClose) {
       "commands are submit, serve, list, get, describe, explain, logs, wait, sweep, schedule, "
       "suspend, resume, requeue, update, delete, prune, exec, attach, port-forward, cp, session, "
       "ssh, ssh-config, ssh-proxy, run, set, ps, top, slice, gpus, gpu, nodes, events, "
-      "doctor, ledger, cdi, queue, quota, usage, user, token, whoami, audit, backup, restore, "
+      "doctor, ledger, cdi, queue, quota, usage, user, token, whoami, login, logout, audit, "
+      "backup, restore, "
       "context, config, sim, bench, completion, man, version"));
 }
 

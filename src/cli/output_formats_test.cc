@@ -65,6 +65,8 @@ TEST(OutputFormats, AreTheSameForEveryCommandThatListsThings) {
                                          "gpu cordon",
                                          "gpu drain",
                                          "gpu uncordon",
+                                         "login",
+                                         "logout",
                                          "logs",
                                          "man",
                                          "port-forward",

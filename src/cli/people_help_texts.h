@@ -71,6 +71,22 @@ Examples:
   divvy token list
   divvy token revoke k3f9)";
 
+constexpr const char* kLoginFooter =
+    R"(Prints an address and a code. Whoever opens the address in a browser, on any machine, and
+enters the code there signs this command in; compare it, and enter no code that somebody
+else sent you. divvyd has to be set up for it (sign_in.issuer). The token is kept beside
+the file of contexts, readable for you only; it expires (sign_in.token_time).
+
+Examples:
+  divvy context add lab --at https://gpu.example:7443
+  divvy login --context lab)";
+
+constexpr const char* kLogoutFooter =
+    R"(The token is refused from now on, wherever else it was copied to.
+
+Examples:
+  divvy logout --context lab)";
+
 constexpr const char* kContextFooter =
     R"(A context is a divvyd with a name: where it is, whose certificates to believe, which
 token to show. local is the one of this machine. --context and --server go before

@@ -251,6 +251,13 @@ Result<net::HttpTarget> parse_server(std::string_view text, const fs::path& ca) 
   return target;
 }
 
+Status check_keeps_secrets(const net::HttpTarget& target) {
+  if (!target.network || target.tls || is_loopback(target.network->host)) return {};
+  return err(ErrorCode::kFailedPrecondition,
+             "a token would travel to {} for everybody to read; use https://",
+             target.network->host);
+}
+
 Result<ChosenServer> choose_server(const ServerChoice& choice, const Environment& environment) {
   ChosenServer chosen;
   chosen.token = environment("DIVVY_TOKEN").value_or("");
@@ -281,11 +288,8 @@ Result<ChosenServer> choose_server(const ServerChoice& choice, const Environment
       }
     }
   }
-  if (!chosen.token.empty() && chosen.target && chosen.target->network && !chosen.target->tls &&
-      !is_loopback(chosen.target->network->host)) {
-    return err(ErrorCode::kFailedPrecondition,
-               "a token would travel to {} for everybody to read; use https://",
-               chosen.target->network->host);
+  if (!chosen.token.empty() && chosen.target) {
+    DIVVY_RETURN_IF_ERROR(check_keeps_secrets(*chosen.target));
   }
   return chosen;
 }

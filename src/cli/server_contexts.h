@@ -56,6 +56,9 @@ using Environment = std::function<std::optional<std::string>(const char*)>;
 [[nodiscard]] Result<net::HttpTarget> parse_server(std::string_view text,
                                                    const std::filesystem::path& ca);
 
+// kFailedPrecondition: a token would cross a network in the clear on the way there, or back.
+[[nodiscard]] Status check_keeps_secrets(const net::HttpTarget& target);
+
 // From the command line.
 struct ServerChoice {
   std::optional<std::string> context;

@@ -122,6 +122,24 @@ struct ApiConfig {
   Duration keep_channels = std::chrono::minutes(10);
 };
 
+// OpenID Connect, beside tokens.
+struct SignInConfig {
+  std::string issuer;  // Empty: nobody signs in but with a token
+  std::string name;    // Of the provider, for people; empty: its host
+  std::string client_id;
+  std::filesystem::path client_secret_file;  // Empty: a public client
+  std::filesystem::path authorities;         // A PEM file; empty: those of this machine
+  std::vector<std::string> scopes = {"profile"};
+  std::string console_url;  // Empty: not in browsers
+  std::string user_claim = "preferred_username";
+  std::string user_domain;
+  std::string groups_claim = "groups";
+  std::vector<std::string> allowed_groups;  // Empty: any
+  std::vector<std::string> admin_groups;    // Empty: roles are given here
+  bool new_users = false;
+  Duration token_time = std::chrono::hours(12);
+};
+
 enum class ServiceAddress { kThisMachine, kAllOfIpv4, kAll };
 
 struct ServicesConfig {
@@ -137,6 +155,7 @@ struct DaemonConfig {
   HealthConfig health;
   QueueConfig queue;
   ApiConfig api;
+  SignInConfig sign_in;
   ServicesConfig services;
   CdiConfig cdi;
   ContainersConfig containers;

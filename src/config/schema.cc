@@ -26,6 +26,7 @@ constexpr Section kSections[] = {
     {"health", "How GPUs are watched, and what happens when one fails."},
     {"queue", "How jobs are ordered, preempted and reclaimed."},
     {"api", "The API for the network; the local socket is always there."},
+    {"sign_in", "Signing in with a provider of OpenID Connect, beside tokens."},
     {"services", "What `divvy serve` keeps running."},
     {"cdi", "Descriptions of GPUs and slices for container runtimes."},
     {"containers", "How members of jobs in containers are started."},
@@ -161,6 +162,56 @@ void add_health(std::vector<Setting>& table) {
                       FIELD(health.ignored_xids), within(1U, 1023U), kWritePlainly));
 }
 
+void add_sign_in(std::vector<Setting>& table) {
+  const auto add = [&table](std::string_view key, std::string_view kind, std::string_view meaning,
+                            auto field, auto read) {
+    table.push_back(
+        row("sign_in", key, std::string(kind), kRestart, meaning, field, read, kWritePlainly));
+  };
+  add("issuer", "an address, or nothing",
+      "Of the provider, as it calls itself. Nothing: only tokens let anybody in.",
+      FIELD(sign_in.issuer), read_url);
+  add("name", "text", "Of the provider, for people. Nothing: its host.", FIELD(sign_in.name),
+      read_text);
+  add("client_id", "text", "What the provider knows this daemon as.", FIELD(sign_in.client_id),
+      read_text);
+  add("client_secret_file", "a file, or nothing",
+      "The client's secret, in a file that only the daemon can read. Nothing: a public client.",
+      FIELD(sign_in.client_secret_file), read_optional_folder);
+  add("authorities", "a file, or nothing",
+      "PEM: who may have signed the provider's certificate. Nothing: those of this machine.",
+      FIELD(sign_in.authorities), read_optional_folder);
+  add("scopes", "a list of words", "That are asked for, beside openid.", FIELD(sign_in.scopes),
+      read_words);
+  add("console_url", "an address, or nothing",
+      "Of the console, as browsers see it. The provider has to know it, with "
+      "/v1/sign-in/callback behind it, as the client's redirect URI. Nothing: browsers sign in "
+      "with tokens alone.",
+      FIELD(sign_in.console_url), read_url);
+  add("user_claim", "text",
+      "The claim of the ID token that names the user. The provider must not let people choose it.",
+      FIELD(sign_in.user_claim), read_text);
+  add("user_domain", "text",
+      "Where that claim is like ada@example.com: the domain that is left out. Other domains are "
+      "refused.",
+      FIELD(sign_in.user_domain), read_text);
+  add("groups_claim", "text", "The claim with the groups of the user.", FIELD(sign_in.groups_claim),
+      read_text);
+  add("allowed_groups", "a list of words", "Who is in none of them is refused; []: anybody may.",
+      FIELD(sign_in.allowed_groups), read_words);
+  add("admin_groups", "a list of words",
+      "Who is in one of them is an admin from their next sign-in on, and who is in none is not. "
+      "[]: roles are what `divvy user set` made them.",
+      FIELD(sign_in.admin_groups), read_words);
+  table.push_back(flag("sign_in", "new_users", kRestart,
+                       "Who signs in for the first time becomes a user. With false, only those "
+                       "whom `divvy user add` has added are let in.",
+                       FIELD(sign_in.new_users)));
+  table.push_back(time("sign_in", "token_time", kRestart,
+                       "So long a sign-in is good for; in a browser twelve hours at most.",
+                       FIELD(sign_in.token_time), std::chrono::minutes(5), hours(24 * 365)));
+}
+
 std::vector<Setting> make_table() {
   std::vector<Setting> table;
   table.push_back(folder("folders", "run", kRestart,
@@ -270,6 +321,8 @@ std::vector<Setting> make_table() {
   table.push_back(time("api", "keep_channels", kRestart,
                        "So long a forwarded port waits for a client that lost its connection.",
                        FIELD(api.keep_channels), std::chrono::seconds(1), hours(24)));
+
+  add_sign_in(table);
 
   table.push_back(
       choice("services", "address", kRestart,

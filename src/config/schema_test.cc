@@ -36,6 +36,9 @@ TEST(Schema, WhatIsWrittenReadsBackAsTheSame) {
   config.sharing.mode = SharingMode::kMps;
   config.health.sample_interval = std::chrono::milliseconds(1500);
   config.health.on_failure = OnFailure::kEnd;
+  config.sign_in.issuer = "https://id.example:8443/realms/lab";
+  config.sign_in.name = "The lab's \"single\" sign-on";
+  config.sign_in.allowed_groups = {"/gpu users", "ops"};
   config.cdi.folder = "/one";
   config.privileges.keep = {"SYS_ADMIN"};
   for (const DaemonConfig& wanted : {DaemonConfig(), config}) {

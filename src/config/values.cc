@@ -234,6 +234,56 @@ void read_address(const YamlNode& node, std::string& value, Problems& problems) 
   value = *text;
 }
 
+void read_url(const YamlNode& node, std::string& value, Problems& problems) {
+  if (node.kind == Kind::kNothing) {
+    value.clear();
+    return;
+  }
+  const auto text = word_of(node, "an address, like https://id.example", problems);
+  if (!text) return;
+  if (text->empty()) {
+    value.clear();
+    return;
+  }
+  constexpr std::string_view kHttp = "http://";
+  constexpr std::string_view kHttps = "https://";
+  const bool secure = text->starts_with(kHttps);
+  const std::string_view host =
+      text->substr(std::min(text->size(), secure ? kHttps.size() : kHttp.size()));
+  const bool own =
+      host.starts_with("127.") || host.starts_with("localhost") || host.starts_with("[::1]");
+  if (!secure && !(text->starts_with(kHttp) && own)) {
+    refuse(node, problems,
+           fmt::format("an address begins with https:// (or http:// and this machine), which {} "
+                       "does not",
+                       quote_typed(*text)));
+    return;
+  }
+  const bool odd = std::ranges::any_of(*text, [](char c) { return c <= ' ' || c >= 0x7f; });
+  if (host.empty() || text->size() > 1000 || odd ||
+      text->find_first_of("?#@\"<>\\") != std::string_view::npos) {
+    refuse(node, problems, fmt::format("{} is no address here", quote_typed(*text)));
+    return;
+  }
+  value = *text;
+}
+
+void read_text(const YamlNode& node, std::string& value, Problems& problems) {
+  if (node.kind == Kind::kNothing) {
+    value.clear();
+    return;
+  }
+  const auto text = word_of(node, "text", problems);
+  if (!text) return;
+  const bool odd = std::ranges::any_of(
+      *text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+  if (odd || text->size() > 200) {
+    refuse(node, problems, "this has to be one line of at most 200 bytes");
+    return;
+  }
+  value = *text;
+}
+
 void read_words(const YamlNode& node, std::vector<std::string>& value, Problems& problems) {
   read_list(node, "[--network, none]", value, problems,
             [&](const YamlNode& item, std::string& word) {

@@ -41,6 +41,10 @@ void read_mode(const YamlNode& node, mode_t& value, Problems& problems);
 void read_name(const YamlNode& node, std::string& value, Problems& problems);
 // HOST:PORT, :PORT or [IPV6]:PORT; "off" for nothing.
 void read_address(const YamlNode& node, std::string& value, Problems& problems);
+// "https://id.example/realms/lab", or http:// to this machine alone, or nothing. No '?' and no '#'.
+void read_url(const YamlNode& node, std::string& value, Problems& problems);
+// Some letters for people, or nothing.
+void read_text(const YamlNode& node, std::string& value, Problems& problems);
 // Words of a command line.
 void read_words(const YamlNode& node, std::vector<std::string>& value, Problems& problems);
 // Names of Linux capabilities, with or without CAP_ before them; kept without.

@@ -156,6 +156,8 @@ struct HttpTarget {
   // none comes within the same time, whatever the time for the answer itself is.
   std::chrono::milliseconds silence = std::chrono::seconds(3);
   std::string server = "divvyd";  // What it is, for messages
+  // An answer with a larger body is given up: kUnavailable. One that is followed may be any size.
+  std::size_t largest_answer = std::size_t{64} << 20U;
 };
 
 // One request on a connection of its own. kUnavailable when nobody listens there, kTimeout when no

@@ -25,8 +25,6 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using Protocol = asio::generic::stream_protocol;
 
-constexpr std::size_t kMaxAnswer = 64U << 20U;
-
 // Between one sign of life and the next: somebody who waits for a place may wait for days.
 constexpr std::chrono::seconds kNextSilence{30};
 
@@ -261,7 +259,7 @@ Line::ErrorNumber Line::exchange(Stream& stream, const HttpRequest& request, Tim
       answer.body += piece;
     }
     if (code) return code;
-    if (answer.body.size() > kMaxAnswer) return http::error::body_limit;
+    if (answer.body.size() > target_.largest_answer) return http::error::body_limit;
   }
   reusable_ = asking.keep && parser.keep_alive() && buffer_.size() == 0;
   return {};

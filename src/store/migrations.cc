@@ -173,10 +173,24 @@ CREATE TRIGGER audit_is_written_once BEFORE UPDATE ON audit WHEN old.status IS N
 BEGIN SELECT RAISE(ABORT, 'an entry of the audit log is never changed'); END;
 )";
 
+// 7: which account of a provider of OpenID Connect signs in as whom. The name that a provider gives
+// may become somebody else's; the subject never does.
+constexpr const char* kSubjects = R"(
+CREATE TABLE subjects (
+  issuer TEXT NOT NULL,
+  subject TEXT NOT NULL,
+  user TEXT NOT NULL REFERENCES users (name) ON DELETE CASCADE,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (issuer, subject),
+  UNIQUE (issuer, user)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX subjects_by_user ON subjects (user);
+)";
+
 // Released steps are never changed; a new one is added at the end, together with a file in
 // fixtures/ that has the schema before it.
-constexpr std::array kSteps{kJobsAndPeople, kUsageAndEvents, kAccounting,
-                            kMachineEvents, kServices,       kAudit};
+constexpr std::array kSteps{kJobsAndPeople, kUsageAndEvents, kAccounting, kMachineEvents,
+                            kServices,      kAudit,          kSubjects};
 
 }  // namespace
 

@@ -10,6 +10,7 @@
 #include "store/people_table.h"
 #include "store/service_table.h"
 #include "store/settings_table.h"
+#include "store/subject_table.h"
 #include "store/testing.h"
 #include "store/usage_table.h"
 
@@ -106,6 +107,10 @@ TEST_P(Migrations, KeepEverythingOfAnEarlierSchema) {
       DIVVY_TRY(audit, AuditTable(connection).list({}));
       EXPECT_EQ(audit, (std::vector<AuditRow>{{4, at_second(5), "ada", "uid 1000, pid 7", "",
                                                "submitJob", "/v1/jobs", 201, "/v1/jobs/6"}}));
+    }
+    if (GetParam() >= 7) {
+      DIVVY_TRY(user, SubjectTable(connection).find("https://id.example", "a7"));
+      EXPECT_EQ(user, "ada");
     }
     return {};
   });

@@ -10,6 +10,8 @@ const build = process.env['DIVVY_BUILD'] ?? '';
 export class Daemon {
   readonly folder = mkdtempSync(join(tmpdir(), 'divvy-console-'));
   private readonly environment: NodeJS.ProcessEnv;
+  /** More settings, for when it is started the next time. */
+  readonly settings: string[] = [];
   private process: ChildProcess | undefined;
   private port = 0;
 
@@ -37,6 +39,7 @@ export class Daemon {
     const out = openSync(log, 'w');
     this.process = spawn(`${build}/bin/divvyd`, [
       '--set', `api.address=127.0.0.1:${this.port}`, '--set', 'api.max_rate=10000', '--set', 'metrics.address=off',
+      ...this.settings.flatMap((one) => ['--set', one]),
     ], { env: this.environment, stdio: ['ignore', out, out] });
     const text = () => readFileSync(log, 'utf8');
     await until(() => text().includes('divvyd is ready') || this.process?.exitCode !== null, () => `divvyd does not start:\n${text()}`);

@@ -1,6 +1,6 @@
 // Requests to the API that served this page, and nowhere else.
 import type { paths } from './schema';
-import { dropKey, keepKey, sessionHeader, sessionKey } from './session';
+import { dropKey, keepKey, noteLeaving, sessionHeader, sessionKey } from './session';
 
 /** What was refused, in the words of the daemon. */
 export class Refusal extends Error {
@@ -141,6 +141,14 @@ export async function signIn(token: string): Promise<void> {
   });
   const session = (await response.json()) as { key: string };
   keepKey(session.key);
+}
+
+/** Leaves for the provider, which sends the browser back. */
+export async function signInWithProvider(): Promise<void> {
+  const response = await open('post', '/v1/sign-in/browser');
+  const { address } = (await response.json()) as { address: string };
+  noteLeaving();
+  location.assign(address);
 }
 
 export async function signOut(): Promise<void> {

@@ -20,6 +20,29 @@ export function takeBroughtToken(): void {
   brought.value = token;
 }
 
+/** Why signing in with the provider came to nothing: one of the words of the daemon
+ * (src/api/sign_in_handlers.cc), never text that a link could bring. */
+export const cameBackWith = signal('');
+
+const leaving = 'divvy-sign-in-begun';
+
+/** Before this page leaves for the provider: it expects to come back, in this tab. */
+export function noteLeaving(): void {
+  sessionStorage.setItem(leaving, '1');
+}
+
+/** Back from the provider: the key of the session, or why there is none. A link that nobody left for
+ * brings nothing. */
+export function takeKeyFromProvider(): void {
+  const [, kind, value] = /^#(key|sign-in)=([0-9a-z]+)$/.exec(location.hash) ?? [];
+  if (kind === undefined || value === undefined) return;
+  history.replaceState(null, '', location.pathname + location.search);
+  if (sessionStorage.getItem(leaving) === null) return;
+  sessionStorage.removeItem(leaving);
+  if (kind === 'key') keepKey(value);
+  else cameBackWith.value = value;
+}
+
 function readKey(): string {
   try {
     return localStorage.getItem(name) ?? '';

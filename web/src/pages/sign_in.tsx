@@ -1,17 +1,53 @@
-// Signing in with a token. A link may bring one behind the # (`divvy console` and the demo print
+// Signing in with a token, or with a provider of OpenID Connect where the daemon has one. A link may bring one behind the # (`divvy console` and the demo print
 // such a link): that part of an address is never sent to a server.
-import { useLayoutEffect, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import type { TargetedSubmitEvent } from 'preact';
-import { signIn } from '../api/client';
-import { brought, dropKey } from '../api/session';
+import { get, signIn, signInWithProvider } from '../api/client';
+import { brought, cameBackWith, dropKey } from '../api/session';
 import { Problem } from '../components/parts';
 import { useLive } from '../live/live';
 import { me } from '../live/store';
 
+const reasons: Record<string, string> = {
+  expired: 'This sign-in was not begun in this browser, or it took longer than ten minutes. Try again.',
+  cancelled: 'The sign-in was cancelled at the provider.',
+  refused: 'You are not let in here. An admin finds the reason in the daemon’s log.',
+  provider: 'The provider did not do its part. Try again; an admin finds the reason in the daemon’s log.',
+};
+
+/** The name of the provider that signs browsers in; empty: there is none, or it is not known yet. */
+function useProvider(): string {
+  const [provider, setProvider] = useState('');
+  useEffect(() => {
+    const stop = new AbortController();
+    get('/v1/sign-in', { signal: stop.signal }).then(
+      (offer) => setProvider(offer.browser ? (offer.provider ?? '') : ''),
+      () => {
+        // A token is asked for all the same.
+      },
+    );
+    return () => stop.abort();
+  }, []);
+  return provider;
+}
+
 export function SignInPage() {
+  const provider = useProvider();
   const [token, setToken] = useState('');
-  const [problem, setProblem] = useState('');
+  const [problem, setProblem] = useState(reasons[cameBackWith.value] ?? '');
   const [busy, setBusy] = useState(false);
+  const leave = async () => {
+    setBusy(true);
+    setProblem('');
+    cameBackWith.value = '';
+    try {
+      await signInWithProvider();
+    } catch (error) {
+      setProblem(error instanceof Error ? error.message : String(error));
+    }
+    // Whoever comes back by the browser's button finds the page as it was.
+    setBusy(false);
+  };
   const enter = async (text: string) => {
     setBusy(true);
     setProblem('');
@@ -37,14 +73,19 @@ export function SignInPage() {
       <form onSubmit={onSubmit}>
         <img src="/icon.svg" alt="" width="48" height="48" />
         <h1>Divvy</h1>
+        {provider !== '' && (
+          <button type="button" class="primary wide" disabled={busy} onClick={() => void leave()}>
+            Sign in with {provider}
+          </button>
+        )}
         <label class="field">
           Token
           <input type="password" name="token" autoComplete="off" autoFocus required value={token}
             placeholder="divvy_…" onInput={(event) => setToken(event.currentTarget.value)} />
         </label>
         <Problem text={problem} />
-        <button type="submit" class="primary wide" disabled={busy || token.trim() === ''}>
-          {busy ? 'Signing in …' : 'Sign in'}
+        <button type="submit" class={provider === '' ? 'primary wide' : 'wide'} disabled={busy || token.trim() === ''}>
+          {busy ? 'Signing in …' : provider === '' ? 'Sign in' : 'Sign in with a token'}
         </button>
         <p class="quiet">
           On the machine, <code>divvy token create</code> makes a token. It is not kept in the
