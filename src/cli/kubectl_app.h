@@ -1,6 +1,6 @@
 // The command line of `kubectl divvy` (the program kubectl-divvy, as kubectl finds its plugins):
-// inspect, top, queue, explain and capacity, shown as `divvy` shows its own. What it shows comes as JSON
-// documents from `KubeDocuments`, so this room knows nothing of Kubernetes. Runs on the main
+// inspect, top, queue, explain and capacity, shown as `divvy` shows its own. What it shows comes as
+// JSON documents from `KubeDocuments`, so this room knows nothing of Kubernetes. Runs on the main
 // thread.
 #pragma once
 

@@ -72,7 +72,7 @@ void ClusterQueue::stop(const jobs::Stop& stop, WallTime now) {
     }
   }
   if (moving_ && moving_->pod_job == stop.job) {
-    give_up_moves("the pod that was to be moved makes way for another one", now);
+    give_up_moves(fmt::format("pod {} has to go for another reason", moving_->name), now);
   }
   std::vector<Work*> works;
   for (const std::string& uid : found->second) {
