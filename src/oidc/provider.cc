@@ -85,7 +85,12 @@ Result<net::HttpResponse> Provider::ask(const Url& url, const std::string* form,
         "Basic " + encode_base64(fmt::format("{}:{}", percent_encode(options_.client_id),
                                              percent_encode(options_.client_secret)));
   }
-  return net::http_request(target, request, kPatience);
+  auto answer = net::http_request(target, request, kPatience);
+  // Unknown to the resolver, or not who it says: to whoever signs in all of that is one thing.
+  if (!answer && answer.error().code != ErrorCode::kTimeout) {
+    return err(ErrorCode::kUnavailable, "{}", answer.error().message);
+  }
+  return answer;
 }
 
 Result<std::string> Provider::fetch(const Url& url, std::string_view what) {

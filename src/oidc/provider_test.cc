@@ -157,6 +157,17 @@ TEST_F(ProviderTest, ARedirectIsNotFollowed) {
   EXPECT_NE(provider_->begin_device().error().message.find("302"), std::string::npos);
 }
 
+TEST_F(ProviderTest, OneThatCannotBeReachedOrCannotProveWhoItIsIsNotThereNow) {
+  for (const std::string& issuer :
+       {std::string("http://127.0.0.1:1"), "https" + fake_.issuer.substr(4)}) {
+    ProviderOptions options;
+    options.issuer = issuer;
+    options.client_id = "divvy";
+    const auto absent = Provider::create(std::move(options), clock_).value();
+    EXPECT_EQ(absent->begin_device().error().code, ErrorCode::kUnavailable) << issuer;
+  }
+}
+
 TEST_F(ProviderTest, AreAskedBySoManyAtOnceAndNoMore) {
   ProviderOptions options;
   options.issuer = fake_.issuer;
