@@ -1,5 +1,6 @@
 #include "daemon_options.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -84,7 +85,7 @@ config::LiveConfig::Override overrides(const Typed& typed, std::optional<LogLeve
     if (typed.state) config.folders.state = *typed.state;
     config.folders.run = fs::absolute(config.folders.run);
     config.folders.state = fs::absolute(config.folders.state);
-    // Checked when they were typed.
+    // Checked below.
     for (const std::string& setting : typed.settings) (void)config::set_by_text(config, setting);
     if (typed.cdi) config.cdi.folder = fs::absolute(*typed.cdi);
     if (typed.metrics) config.metrics.address = *typed.metrics;
@@ -286,6 +287,12 @@ std::variant<DaemonOptions, int> parse_daemon_options(int argc, char** argv) {
     const auto parsed = parse_log_level(*typed.log_level);
     if (!parsed) return say({ErrorCode::kInternal, parsed.error().message});
     level = *parsed;
+  }
+  DaemonConfig tried = defaults(typed);
+  for (const std::string& setting : typed.settings) {
+    if (const Status set = config::set_by_text(tried, setting); !set) {
+      return say({ErrorCode::kInternal, fmt::format("--set {}: {}", setting, set.error().message)});
+    }
   }
   auto settings = config::LiveConfig::create(file, defaults(typed), overrides(typed, level));
   if (!settings) return say(settings.error());

@@ -70,6 +70,16 @@ TEST_F(Operations, AWrongFileIsNoReasonToStartWithDefaults) {
   EXPECT_THAT(outcome.err, HasSubstr(":1:1: there is no section \"colour\""));
 }
 
+TEST_F(Operations, AWrongSettingOnTheCommandLineIsNotLeftOut) {
+  for (const char* const wrong : {"nonsense=3", "health.sample_interval=soon", "queue.policy"}) {
+    const Outcome outcome =
+        start({DIVVYD_PROGRAM, "--set", wrong, "--print-config"}, "wrong").finish();
+    EXPECT_EQ(outcome.status, 2) << wrong;
+    EXPECT_TRUE(outcome.err.starts_with(std::string("divvyd: --set ") + wrong + ": "))
+        << outcome.err;
+  }
+}
+
 TEST_F(Operations, PrintsTheSettingsThatHoldAsAFileThatIsRight) {
   write("log:\n  level: error\nsocket: {mode: 0640}\n");
   const Outcome printed =
