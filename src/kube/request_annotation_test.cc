@@ -89,7 +89,7 @@ TEST(RequestAnnotation, RefusesDamagedDocuments) {
   members["containers"] = {"main", "other"};
   EXPECT_THAT(refusal(members), HasSubstr("spec.members"));
   json::object twice = annotation_document();
-  twice["initContainers"] = {"main"};
+  twice["initContainers"] = json::array{"main"};
   EXPECT_THAT(refusal(twice), HasSubstr("named twice"));
   json::object nobody = annotation_document();
   nobody["containers"] = json::array{};
