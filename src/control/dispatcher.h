@@ -260,8 +260,8 @@ class Dispatcher {
 
   // use_book.cc: what was held and used
   struct Account {
-    WallTime since;   // until then it is in the books
-    double used = 0;  // since then, thousandths of a GPU times seconds
+    WallTime since;                            // until then it is in the books
+    double used = 0;                           // since then, thousandths of a GPU times seconds
     std::optional<std::uint64_t> latest = {};  // thousandths of a GPU, of the member told of last
   };
   [[nodiscard]] bool count_due(WallTime now) const;
