@@ -24,11 +24,14 @@ class MpiJobs : public JobMachine {
     words.insert(words.end(), program.begin(), program.end());
     return words;
   }
-  // Of what a job wrote, in the order of its letters and without the rank of who wrote it.
+  // Of what a job wrote, in the order of its letters and without the rank of who wrote it. mpirun
+  // itself warns, in lines that begin with "[host:pid]", of races that it has with its own
+  // children.
   static std::vector<std::string> lines_of(const Outcome& outcome) {
     std::vector<std::string> lines;
     for (const std::string_view line : split(outcome.out, '\n')) {
-      if (line.starts_with("[0] ")) lines.emplace_back(line.substr(4));
+      if (!line.starts_with("[0] ") || line.starts_with("[0] [")) continue;
+      lines.emplace_back(line.substr(4));
     }
     std::ranges::sort(lines);
     return lines;

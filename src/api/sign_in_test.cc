@@ -61,13 +61,14 @@ class SignInTest : public testing::ApiFixture {
   }
   // With what every token of this provider has, where the claims do not say otherwise.
   [[nodiscard]] std::string sign(json::object claims) const {
-    const auto add = [&claims](const char* name, const json::value& value) {
-      if (!claims.contains(name)) claims[name] = value;
+    // By value: one of the claims would move as they grow.
+    const auto add = [&claims](const char* name, json::value value) {
+      if (!claims.contains(name)) claims[name] = std::move(value);
     };
     add("iss", json::value(fake_.issuer));
     add("aud", json::value("divvy"));
-    add("exp", seconds() + 600);
-    add("iat", seconds());
+    add("exp", json::value(seconds() + 600));
+    add("iat", json::value(seconds()));
     add("preferred_username", claims.at("sub"));
     if (!nonce_.empty()) add("nonce", json::value(nonce_));
     return TestKey::rsa().sign("RS256", claims);
