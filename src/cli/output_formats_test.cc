@@ -29,7 +29,7 @@ std::string joined(const Words& words) { return fmt::format("{}", fmt::join(word
 void walk(const Words& command, const std::function<void(const Words&)>& leaf) {
   const std::set<std::string> groups = {"",       "slice", "gpu",   "ledger",  "cdi",
                                         "queue",  "quota", "user",  "token",   "context",
-                                        "config", "sim",   "bench", "session", "schedule"};
+                                        "config", "sim",   "bench", "session", "schedule", "secret"};
   const std::set<std::string> commands_too = {"serve", "submit"};
   const bool has_more = groups.contains(joined(command));
   if (!has_more) leaf(command);
@@ -46,7 +46,8 @@ TEST(OutputFormats, AreTheSameForEveryCommandThatListsThings) {
       "list",       "get",           "ps",           "gpus",         "gpu list",
       "slice list", "events",        "queue list",   "quota list",   "usage",
       "user list",  "token list",    "context list", "session list", "session apps",
-      "sweep",      "schedule list", "audit",        "nodes",        "serve list"};
+      "sweep",      "schedule list", "audit",        "nodes",        "serve list",
+      "secret list"};
   // They print no thing: they do something, follow something, or print a file in its own format.
   const std::set<std::string> without = {"attach",
                                          "backup",
@@ -96,6 +97,8 @@ TEST(OutputFormats, AreTheSameForEveryCommandThatListsThings) {
                                          "schedule suspend",
                                          "schedule resume",
                                          "schedule delete",
+                                         "secret set",
+                                         "secret delete",
                                          "serve delete",
                                          "update",
                                          "user add",
