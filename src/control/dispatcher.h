@@ -209,8 +209,8 @@ class Dispatcher {
   Task compare(std::string node);
   // Of the owner of a job, for its start: read from the store without the lock.
   struct Owner {
-    agent::UserName user;         // as whom it runs
-    agent::Environment secrets;   // what the variables of spec.secrets hold
+    agent::UserName user;        // as whom it runs
+    agent::Environment secrets;  // what the variables of spec.secrets hold
   };
   class ReadOwner;
   [[nodiscard]] ReadOwner read_owner(const model::Job& job);

@@ -139,9 +139,9 @@ json::object variable(std::string_view name, std::string_view value) {
 
 // Of a Secret of the namespace, under the name of the variable.
 json::object secret_variable(std::string_view name, std::string_view secret) {
-  return {{"name", name},
-          {"valueFrom",
-           json::object{{"secretKeyRef", json::object{{"name", secret}, {"key", name}}}}}};
+  return {
+      {"name", name},
+      {"valueFrom", json::object{{"secretKeyRef", json::object{{"name", secret}, {"key", name}}}}}};
 }
 
 json::object index_variable(std::string_view name) {

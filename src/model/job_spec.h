@@ -124,7 +124,8 @@ struct JobSpec {
   std::string queue = "default";  // "research/vision": queues are a tree
   std::vector<std::string> command;
   std::map<std::string, std::string> environment;
-  // Variables that hold a secret of the owner, by its name: the value is in no description of a job.
+  // Variables that hold a secret of the owner, by its name: the value is in no description of a
+  // job.
   std::map<std::string, std::string> secrets;
   std::string working_directory;  // absolute; empty: the home of the user
   bool keep_input = false;        // whoever attaches may write to it; otherwise it reads nothing
