@@ -36,10 +36,13 @@ Result<std::unique_ptr<ControlSide>> ControlSide::create(const agent::Agents& ag
   DIVVY_TRY(database, store::Database::open(made->settings_.state / "divvy.db"));
   made->database_ = std::move(database);
   made->people_ = std::make_unique<api::People>(*made->database_, clock, ::geteuid());
+  made->secrets_ = std::make_unique<control::Secrets>(*made->database_, clock,
+                                                      made->settings_.state / "secrets.key");
   DIVVY_TRY(dispatcher, control::Dispatcher::create({.database = *made->database_,
                                                      .agents = agents,
                                                      .clock = clock,
-                                                     .settings = made->settings_.queue}));
+                                                     .settings = made->settings_.queue,
+                                                     .secrets = made->secrets_.get()}));
   made->dispatcher_ = std::move(dispatcher);
   made->proxy_ = std::make_unique<proxy::Haproxy>(proxy::Haproxy::Options{
       .folder = made->settings_.run / "serve", .address = made->settings_.services_address});
@@ -81,6 +84,7 @@ Result<std::unique_ptr<ControlSide>> ControlSide::create(const agent::Agents& ag
       .services = made->services_.get(),
       .services_address = made->settings_.services_address,
       .schedules = made->schedules_.get(),
+      .secrets = made->secrets_.get(),
       .sign_in = made->sign_in_.get()});
   DIVVY_RETURN_IF_ERROR(api::apply_settings(made->api_->parts()));
   DIVVY_RETURN_IF_ERROR(made->serve_network());

@@ -89,6 +89,7 @@ class ControlSide {
   std::unique_ptr<store::Database> database_;
   std::unique_ptr<api::People> people_;
   api::EventBell bell_;
+  std::unique_ptr<control::Secrets> secrets_;
   std::unique_ptr<control::Dispatcher> dispatcher_;
   std::unique_ptr<control::Retention> retention_;
   std::unique_ptr<proxy::Haproxy> proxy_;

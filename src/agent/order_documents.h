@@ -14,7 +14,7 @@
 namespace divvy::agent {
 
 // Changes when a message means something else than before; the two sides refuse each other then.
-inline constexpr std::uint32_t kAgentProtocol = 3;
+inline constexpr std::uint32_t kAgentProtocol = 4;
 
 // The agent says it first.
 struct Hello {

@@ -51,6 +51,7 @@ std::vector<Message> one_of_each() {
   StartOrder start(kKey, spec());
   start.task = model::ArrayTask{model::JobId(6), 3, 2};
   start.hosts = {"a", "b"};
+  start.secrets = {{"HF_TOKEN", "hf_abc\n"}};
   start.slice = {{{"X", "y"}}, {"divvy.dev/slice=a"}, model::TenantId(9)};
   CheckOrder check{{"ada", std::nullopt, false}, std::nullopt, model::GpuMode::kMps};
   CheckOrder container = check;

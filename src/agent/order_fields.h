@@ -102,6 +102,7 @@ void describe(V& v, S& s) {
   v("task", s.task);
   v("hosts", s.hosts);
   v("slice", s.slice);
+  v("secrets", s.secrets);
 }
 template <typename V, Is<model::MemberUse> S>
 void describe(V& v, S& s) {

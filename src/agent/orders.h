@@ -128,6 +128,7 @@ struct StartOrder {
   std::optional<model::ArrayTask> task = std::nullopt;
   std::vector<std::string> hosts = {};  // where each member of the attempt is reached, by rank
   Granted slice = {};
+  Environment secrets = {};  // what the variables of spec.secrets hold; written down nowhere
   friend bool operator==(const StartOrder&, const StartOrder&) = default;
 };
 

@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "control/dispatcher.h"
 #include "control/schedules.h"
+#include "control/secrets.h"
 #include "control/services.h"
 #include "jobs/settings.h"
 #include "model/seconds.h"
@@ -58,6 +59,7 @@ struct Parts {
   control::Services* services = nullptr;
   std::string services_address = "127.0.0.1";  // where they listen
   control::Schedules* schedules = nullptr;     // likewise
+  control::Secrets* secrets = nullptr;         // likewise
   SignIn* sign_in = nullptr;                   // Null: only tokens let anybody in
 };
 

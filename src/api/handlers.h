@@ -84,6 +84,11 @@ Answer delete_service(const Call& call, const std::string& name);
 // --- The audit log (audit_handlers.cc) ---
 Answer list_audit(const Call& call);
 
+// --- Secrets (secret_handlers.cc) ---
+Answer list_secrets(const Call& call);
+Answer put_secret(const Call& call, const std::string& name);
+Answer delete_secret(const Call& call, const std::string& name);
+
 // --- Schedules (schedule_handlers.cc) ---
 Answer list_schedules(const Call& call);
 Answer make_schedule(const Call& call);

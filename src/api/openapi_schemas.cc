@@ -44,7 +44,9 @@ constexpr FieldRow kWhere[] = {
     {"spread", "Spread?-", "Members that should not fall together"}};
 constexpr FieldRow kJobSpec[] = {
     {"name", "name|<>-", ""}, {"queue", "queue-", ""}, {"command", "[text]-", ""},
-    {"environment", "{text|integer}-", ""}, {"working_directory", "text-", ""},
+    {"environment", "{text|integer}-", ""},
+    {"secrets", "{text|integer}-", "Variables that hold a secret of the owner, by its name"},
+    {"working_directory", "text-", ""},
     {"container", "Container?-", "Without it: a plain process"},
     {"gpu", "share?-", "For each member: 0.3, 2.5, 4, 0; without it gpu_memory says how much"},
     {"gpu_memory", "bytes?-", "The limit on each GPU; without it the same part as of the GPU"},
@@ -331,6 +333,12 @@ constexpr FieldRow kService[] = {
     {"history", "[ServiceStep]-", "For its owner and admins"}};
 constexpr FieldRow kServiceList[] = {
     {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Service]", ""}};
+constexpr FieldRow kSecretRequest[] = {{"value", "text", "Up to 16 KiB"}};
+constexpr FieldRow kSecret[] = {
+    {"apiVersion", "text-", ""}, {"kind", "text-", ""}, {"name", "text", ""},
+    {"changedUnixMilliseconds", "integer", ""}};
+constexpr FieldRow kSecretList[] = {
+    {"apiVersion", "text", ""}, {"kind", "text", ""}, {"items", "[Secret]", ""}};
 constexpr FieldRow kScheduleChange[] = {
     {"every", "text-", "Five fields as in crontab, or @daily and the like; in the time of the machine"},
     {"missed", "<skip,once>-", "Runs whose time came while no daemon ran"},
@@ -399,6 +407,7 @@ constexpr SchemaRow kSchemas[] = {
     {"ServiceScale", "", kServiceScale}, {"ServiceCandidate", "", kServiceCandidate},
     {"ServiceVersion", "", kServiceVersion}, {"ServiceReplica", "", kServiceReplica},
     {"ServiceStep", "", kServiceStep}, {"Service", "", kService}, {"ServiceList", "", kServiceList},
+    {"SecretRequest", "", kSecretRequest, true}, {"Secret", "", kSecret}, {"SecretList", "", kSecretList},
     {"ScheduleChange", "", kScheduleChange, true}, {"ScheduleRequest", "", kScheduleRequest, true},
     {"Schedule", "", kSchedule}, {"ScheduleList", "", kScheduleList},
     {"BackupRequest", "", kBackupRequest, true}, {"Backup", "", kBackup}};

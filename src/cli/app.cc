@@ -43,6 +43,7 @@ const std::vector<Group>& groups() {
       {add_machine_commands, {"gpus", "gpu", "nodes", "events", "doctor", "ledger", "cdi"}},
       {add_queue_commands, {"queue", "quota", "usage"}},
       {add_people_commands, {"user", "token", "whoami"}},
+      {add_secret_commands, {"secret"}},
       {add_login_commands, {"login", "logout"}},
       {add_audit_command, {"audit"}},
       {add_backup_commands, {"backup", "restore"}},

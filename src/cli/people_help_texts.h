@@ -71,6 +71,25 @@ Examples:
   divvy token list
   divvy token revoke k3f9)";
 
+constexpr const char* kSecretFooter =
+    R"(Only its owner's jobs get a secret, and nobody is shown its value again, the owner
+neither. It is in no job file, list or log, and divvyd keeps it encrypted.
+
+Examples:
+  divvy secret set HF_TOKEN                        typed, and not shown
+  divvy secret set WANDB --from-file ~/wandb.key
+  divvy submit --secret HF_TOKEN --gpu 1 -- python train.py
+  divvy submit --secret WANDB_API_KEY=WANDB --gpu 1 -- python train.py)";
+
+constexpr const char* kSecretSetFooter =
+    R"(The value is typed, or comes from standard input or a file, without the end of its last
+line. Jobs get it when they start: those that wait have the new value, those that run the old.
+
+Examples:
+  divvy secret set HF_TOKEN
+  pass show hub | divvy secret set HF_TOKEN
+  divvy secret set DEPLOY_KEY --from-file key.txt)";
+
 constexpr const char* kLoginFooter =
     R"(Prints an address and a code. Whoever opens the address in a browser, on any machine, and
 enters the code there signs this command in; compare it, and enter no code that somebody

@@ -50,6 +50,15 @@ Status put_pairs(json::object& document, std::string_view field, std::string_vie
   return {};
 }
 
+// VARIABLE, or VARIABLE=SECRET
+void put_secrets(json::object& document, const std::vector<std::string>& typed) {
+  for (const std::string& word : typed) {
+    const std::size_t equals = word.find('=');
+    object_in(document, "secrets")[word.substr(0, equals)] =
+        equals == std::string::npos ? word : word.substr(equals + 1);
+  }
+}
+
 // SOURCE:TARGET[:ro]
 Result<json::value> mount_value(const std::string& text) {
   const auto parts = split(text, ':');
@@ -210,6 +219,7 @@ Status apply(const SubmitFlags& flags, const std::vector<std::string>& command,
   }
   DIVVY_RETURN_IF_ERROR(put_list(document, "after", flags.after, after_value));
   DIVVY_RETURN_IF_ERROR(put_pairs(document, "environment", "--env", flags.environment));
+  put_secrets(document, flags.secrets);
   DIVVY_RETURN_IF_ERROR(put_pairs(document, "labels", "--label", flags.labels));
   DIVVY_RETURN_IF_ERROR(apply_limits(flags, document));
   return apply_container(flags, document);
@@ -243,6 +253,9 @@ void add_submit_flags(CLI::App& command, SubmitFlags& flags) {
   option("--topology", flags.topology,
          "How near its GPUs have to be to each other: any, numa or nvlink", "WORD");
   add_list(command, "-e,--env", flags.environment, "A variable of its environment", "NAME=VALUE");
+  add_list(command, "--secret", flags.secrets,
+           "A variable that holds a secret of yours (divvy secret), by its name if that is another",
+           "VARIABLE[=SECRET]");
   option("--cwd", flags.working_directory, "Where it runs (default: here)", "FOLDER");
   option("--image", flags.image, "Run it in a container of this image", "IMAGE");
   add_list(command, "--mount", flags.mounts, "SOURCE:TARGET or SOURCE:TARGET:ro in the container",

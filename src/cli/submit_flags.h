@@ -26,7 +26,7 @@ struct SubmitFlags {
   bool keep = false;
   bool hold_for_capacity = false;
   bool input = false;
-  std::vector<std::string> environment, mounts, ports, entry_point, ulimits, labels, after;
+  std::vector<std::string> environment, secrets, mounts, ports, entry_point, ulimits, labels, after;
   std::vector<std::string> devices, models, denied_models;
 };
 

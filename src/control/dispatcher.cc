@@ -177,7 +177,13 @@ Status Dispatcher::check_machines(const agent::CheckOrder& order) {
   return all_answered ? refused : Status();
 }
 
+Status Dispatcher::check_secrets(const model::JobSpec& spec, const std::string& owner) {
+  if (parts_.secrets != nullptr) return parts_.secrets->check(owner, spec.secrets);
+  return err(ErrorCode::kUnsupported, "secrets: this daemon keeps none");
+}
+
 Status Dispatcher::check(const model::JobSpec& asked, const std::string& owner) {
+  if (!asked.secrets.empty()) DIVVY_RETURN_IF_ERROR(check_secrets(asked, owner));
   DIVVY_TRY(user, user_name_of(parts_.database, owner));
   DIVVY_RETURN_IF_ERROR(
       check_machines({std::move(user), asked.container,

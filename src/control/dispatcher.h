@@ -35,6 +35,7 @@
 #include "base/timings.h"
 #include "base/unique_fd.h"
 #include "control/admission.h"
+#include "control/secrets.h"
 #include "control/task.h"
 #include "jobs/queue.h"
 #include "store/database.h"
@@ -65,6 +66,7 @@ class Dispatcher {
     Clock& clock;
     jobs::Settings settings;
     Drive drive = Drive::kThread;
+    Secrets* secrets = nullptr;  // without: jobs that want some are refused
   };
 
   // Finds again what ran before. What `parts` refers to outlives it.
@@ -184,6 +186,7 @@ class Dispatcher {
     bool is_new = false;    // came back: what it has is to be compared
   };
   [[nodiscard]] Status check_machines(const agent::CheckOrder& order);
+  [[nodiscard]] Status check_secrets(const model::JobSpec& spec, const std::string& owner);
   void hear(const std::string& node, agent::News news);
   [[nodiscard]] jobs::Fleet fleet() const;
   [[nodiscard]] Machine* find_machine(const std::string& node);
@@ -204,9 +207,13 @@ class Dispatcher {
   void count_activity();
   void compare_returned();
   Task compare(std::string node);
-  // As whom somebody's jobs run: read from the store without the lock.
-  class ReadUser;
-  [[nodiscard]] ReadUser read_user(std::string owner);
+  // Of the owner of a job, for its start: read from the store without the lock.
+  struct Owner {
+    agent::UserName user;        // as whom it runs
+    agent::Environment secrets;  // what the variables of spec.secrets hold
+  };
+  class ReadOwner;
+  [[nodiscard]] ReadOwner read_owner(const model::Job& job);
 
   // start_work.cc: what the starters do
   struct DeferredStart {

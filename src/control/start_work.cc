@@ -57,31 +57,43 @@ std::vector<std::pair<std::string, One>> to_each(const model::Job& job,
 }  // namespace
 
 // Awaited: reads the store on a thread of its own, because the store may be slow.
-class Dispatcher::ReadUser {
+class Dispatcher::ReadOwner {
  public:
-  ReadUser(Dispatcher& dispatcher, std::string owner)
-      : dispatcher_(dispatcher), owner_(std::move(owner)) {}
+  ReadOwner(Dispatcher& dispatcher, std::string name, std::map<std::string, std::string> secrets)
+      : dispatcher_(dispatcher), name_(std::move(name)), secrets_(std::move(secrets)) {}
   [[nodiscard]] bool await_ready() const noexcept { return false; }
   void await_suspend(std::coroutine_handle<> waiting) {
     dispatcher_.replies_->expect();
     dispatcher_.aside_->add(agent::Work::kStart, [this, waiting, box = dispatcher_.replies_] {
-      auto user = user_name_of(dispatcher_.parts_.database, owner_);
+      auto owner = read();
       box->deliver([&] {
-        user_ = std::move(user);
+        owner_ = std::move(owner);
         waiting.resume();
       });
     });
   }
-  Result<agent::UserName> await_resume() { return *std::move(user_); }
+  Result<Owner> await_resume() { return *std::move(owner_); }
 
  private:
+  [[nodiscard]] Result<Owner> read() const {
+    const Parts& parts = dispatcher_.parts_;
+    DIVVY_TRY(user, user_name_of(parts.database, name_));
+    if (secrets_.empty()) return Owner{std::move(user), {}};
+    if (parts.secrets == nullptr) {
+      return err(ErrorCode::kFailedPrecondition, "secrets: this daemon keeps none");
+    }
+    DIVVY_TRY(values, parts.secrets->open(name_, secrets_));
+    return Owner{std::move(user), std::move(values)};
+  }
+
   Dispatcher& dispatcher_;
-  std::string owner_;
-  std::optional<Result<agent::UserName>> user_;
+  std::string name_;
+  std::map<std::string, std::string> secrets_;
+  std::optional<Result<Owner>> owner_;
 };
 
-Dispatcher::ReadUser Dispatcher::read_user(std::string owner) {
-  return ReadUser(*this, std::move(owner));
+Dispatcher::ReadOwner Dispatcher::read_owner(const model::Job& job) {
+  return {*this, job.owner, job.spec.secrets};
 }
 
 void Dispatcher::start_deferred(WallTime now) {
@@ -147,15 +159,15 @@ Task Dispatcher::start(DeferredStart wanted) {
   }
   // Slices of an interrupted start may be there: they are given anew, with what belongs to them.
   const auto cleared = co_await ask_all(to_each<agent::ReleaseOrder>(job, members));
-  const auto user = co_await read_user(job.owner);
+  const auto owner = co_await read_owner(job);
   std::optional<Error> refused = first_error(cleared);
   std::vector<Result<agent::Granted>> granted;
-  if (!user) refused = user.error();
+  if (!owner) refused = owner.error();
   if (!refused) {
     std::vector<std::pair<std::string, agent::GrantOrder>> grants;
     grants.reserve(members.size());
     for (const model::JobMember& member : members) {
-      grants.emplace_back(member.node, grant_order(job, member, *user));
+      grants.emplace_back(member.node, grant_order(job, member, owner->user));
     }
     granted = co_await ask_all(std::move(grants));
     refused = first_error(granted);
@@ -174,7 +186,8 @@ Task Dispatcher::start(DeferredStart wanted) {
   const std::vector<std::string> hosts = hosts_of(job);
   for (std::size_t i = 0; i < members.size(); ++i) {
     agent::StartOrder order(key_of(job, members[i]), job.spec);
-    order.user = *user;
+    order.user = owner->user;
+    order.secrets = owner->secrets;
     order.task = job.task;
     order.hosts = hosts;
     order.slice = *std::move(granted[i]);

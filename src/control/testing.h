@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -423,8 +424,13 @@ class TestDaemon {
 
   void open() {
     database = *store::Database::open(folder_ / "divvy.db");
-    dispatcher = *Dispatcher::create(
-        {.database = *database, .agents = agents, .clock = clock, .settings = {}, .drive = drive_});
+    secrets.emplace(*database, clock, folder_ / "secrets.key");
+    dispatcher = *Dispatcher::create({.database = *database,
+                                      .agents = agents,
+                                      .clock = clock,
+                                      .settings = {},
+                                      .drive = drive_,
+                                      .secrets = &*secrets});
     dispatcher->on_events([this] {
       const std::lock_guard lock(events_mutex_);
       ++events_;
@@ -479,6 +485,7 @@ class TestDaemon {
   FakeRuntime& runtime = agent.runtime;
   agent::Agents agents{{&agent}};
   std::unique_ptr<store::Database> database;
+  std::optional<Secrets> secrets;
   std::unique_ptr<Dispatcher> dispatcher;
 
  private:

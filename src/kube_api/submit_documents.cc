@@ -137,6 +137,13 @@ json::object variable(std::string_view name, std::string_view value) {
   return {{"name", name}, {"value", verbatim(value)}};
 }
 
+// Of a Secret of the namespace, under the name of the variable.
+json::object secret_variable(std::string_view name, std::string_view secret) {
+  return {
+      {"name", name},
+      {"valueFrom", json::object{{"secretKeyRef", json::object{{"name", secret}, {"key", name}}}}}};
+}
+
 json::object index_variable(std::string_view name) {
   json::object field{
       {"fieldPath", "metadata.annotations['batch.kubernetes.io/job-completion-index']"}};
@@ -160,6 +167,9 @@ json::array environment_of(const model::JobSpec& spec, const JobNames& names) {
   }
   // The last of a name counts: what somebody sets themselves.
   for (const auto& [name, value] : spec.environment) variables.push_back(variable(name, value));
+  for (const auto& [name, secret] : spec.secrets) {
+    variables.push_back(secret_variable(name, secret));
+  }
   return variables;
 }
 

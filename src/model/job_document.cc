@@ -118,6 +118,7 @@ void read_rest(JsonFields& fields, JobSpec& spec) {
   fields.read("queue", spec.queue);
   fields.read("command", spec.command);
   fields.read("environment", spec.environment);
+  fields.read("secrets", spec.secrets);
   fields.read("working_directory", spec.working_directory);
   fields.read("stdin", spec.keep_input);
   fields.inside("container",
@@ -252,6 +253,7 @@ std::string write_job_spec(const JobSpec& spec) {
       {"queue", spec.queue},
       {"command", list_of(spec.command)},
       {"environment", map_of(spec.environment)},
+      {"secrets", map_of(spec.secrets)},
       {"working_directory", spec.working_directory},
       {"container", container_document(spec.container)},
       {"gpu", request.by_memory() ? json::value(nullptr) : json::value(to_string(request.share()))},

@@ -19,6 +19,7 @@ JobSpec full_spec() {
   spec.queue = "research/vision";
   spec.command = {"python", "train.py", "--name", "a \"b\" \n ü"};
   spec.environment = {{"EPOCHS", "3"}, {"EMPTY", ""}};
+  spec.secrets = {{"HF_TOKEN", "hub"}};
   spec.working_directory = "/home/ada";
   spec.container = ContainerSpec{.image = "debian:12",
                                  .mounts = {{"/data", "/mnt", true}},

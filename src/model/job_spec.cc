@@ -22,6 +22,7 @@ constexpr std::uint32_t kMostRetries = 1000;
 constexpr std::size_t kMostDependencies = 1000;
 constexpr std::size_t kMostLabels = 64;
 constexpr std::size_t kLongestLabel = 256;
+constexpr std::size_t kLongestVariable = 256;
 constexpr std::size_t kDeepestQueue = 8;
 // The kernel takes no longer argument or variable (MAX_ARG_STRLEN), and in all no more than a
 // quarter of the stack's limit, which is 2 MiB where nobody changed it.
@@ -90,6 +91,42 @@ Status check_text(const std::string& field, std::string_view text, std::size_t& 
   return {};
 }
 
+// What Divvy itself sets for a member, or what would change its slices.
+bool is_ours(std::string_view variable) {
+  constexpr std::string_view kOurs[] = {"LD_PRELOAD", "CUDA_VISIBLE_DEVICES"};
+  return variable.starts_with("DIVVY_") || variable.starts_with("CUDA_MPS_") ||
+         std::ranges::find(kOurs, variable) != std::end(kOurs);
+}
+
+bool is_variable(std::string_view name) {
+  const auto is_inner = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  return !name.empty() && !(name.front() >= '0' && name.front() <= '9') &&
+         std::ranges::all_of(name, is_inner);
+}
+
+Status check_secrets(const JobSpec& spec) {
+  if (spec.secrets.size() > JobSpec::kMostSecrets) {
+    return wrong("secrets", fmt::format("there are more than {}", JobSpec::kMostSecrets));
+  }
+  for (const auto& [variable, name] : spec.secrets) {
+    const std::string field = fmt::format("secrets.{}", shown(variable));
+    if (!is_variable(variable) || variable.size() > kLongestVariable) {
+      return wrong(field, "this is not the name of a variable, like HF_TOKEN");
+    }
+    if (is_ours(variable)) return wrong(field, "this variable is Divvy's to set");
+    if (spec.environment.contains(variable)) {
+      return wrong(field, "environment has this variable, too; leave it out of one of them");
+    }
+    DIVVY_RETURN_IF_ERROR(with_context(check_name("secret", name), field));
+  }
+  if (!spec.secrets.empty() && spec.holder != Holder::kMembers) {
+    return wrong("secrets", "they are given to what Divvy starts, and this it does not start");
+  }
+  return {};
+}
+
 Status check_program(const JobSpec& spec) {
   std::size_t in_all = 0;
   if (spec.command.empty() && !spec.container && spec.holder == Holder::kMembers) {
@@ -110,6 +147,7 @@ Status check_program(const JobSpec& spec) {
     DIVVY_RETURN_IF_ERROR(check_text(field, name, in_all));
     DIVVY_RETURN_IF_ERROR(check_text(field, value, in_all));
   }
+  DIVVY_RETURN_IF_ERROR(check_secrets(spec));
   if (spec.working_directory.empty()) return {};
   return check_path("working_directory", spec.working_directory);
 }

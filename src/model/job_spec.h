@@ -116,6 +116,7 @@ struct RetryPolicy {
 
 struct JobSpec {
   static constexpr std::int32_t kHighestPriority = 1000;
+  static constexpr std::size_t kMostSecrets = 32;
 
   explicit JobSpec(Request request_) : request(std::move(request_)) {}
 
@@ -123,6 +124,9 @@ struct JobSpec {
   std::string queue = "default";  // "research/vision": queues are a tree
   std::vector<std::string> command;
   std::map<std::string, std::string> environment;
+  // Variables that hold a secret of the owner, by its name: the value is in no description of a
+  // job.
+  std::map<std::string, std::string> secrets;
   std::string working_directory;  // absolute; empty: the home of the user
   bool keep_input = false;        // whoever attaches may write to it; otherwise it reads nothing
   std::optional<ContainerSpec> container;

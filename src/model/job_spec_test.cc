@@ -42,6 +42,7 @@ TEST(JobSpec, EverythingAtOnceIsTaken) {
   full.name = "train-7b";
   full.queue = "research/vision";
   full.environment = {{"LR", "0.1"}, {"EMPTY", ""}};
+  full.secrets = {{"HF_TOKEN", "HF_TOKEN"}, {"WANDB_API_KEY", "wandb"}};
   full.working_directory = "/home/ada";
   full.container = ContainerSpec{
       "localhost/train:1", {{"/data", "/data", true}}, {{8080, 80}}, std::vector<std::string>{}};
@@ -71,6 +72,22 @@ TEST(JobSpec, WhatIsWrongIsNamedByItsField) {
   expect_field("command[0]", [](JobSpec& s) { s.command = {""}; });
   expect_field("command[1]", [](JobSpec& s) { s.command[1] = std::string("a\0b", 3); });
   expect_field("command[1]", [](JobSpec& s) { s.command[1].assign(200'000, 'x'); });
+  for (const char* const name : {"", "A=B", "1A", "A-B", "DIVVY_SOCKET", "LD_PRELOAD",
+                                 "CUDA_VISIBLE_DEVICES", "CUDA_MPS_PIPE_DIRECTORY"}) {
+    expect_field(fmt::format("secrets.{}", name), [&](JobSpec& s) { s.secrets[name] = "x"; });
+  }
+  expect_field("secrets.A", [](JobSpec& s) { s.secrets["A"] = "../x"; });
+  expect_field("secrets.LR", [](JobSpec& s) {
+    s.environment["LR"] = "0.1";
+    s.secrets["LR"] = "x";
+  });
+  expect_field("secrets", [](JobSpec& s) {
+    for (int i = 0; i < 33; ++i) s.secrets[fmt::format("A{}", i)] = "x";
+  });
+  expect_field("secrets", [](JobSpec& s) {
+    s.holder = Holder::kProcess;
+    s.secrets["A"] = "x";
+  });
   expect_field("environment", [](JobSpec& s) { s.environment[""] = "x"; });
   expect_field("environment.A=B", [](JobSpec& s) { s.environment["A=B"] = "x"; });
   expect_field("environment.A", [](JobSpec& s) { s.environment["A"] = std::string(1, '\0'); });

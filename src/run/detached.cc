@@ -31,7 +31,7 @@ bool is_for_tenants_only(std::string_view entry) {
 
 // posix_spawn, because the daemon has threads and much memory.
 Result<pid_t> spawn(const std::string& what, std::vector<std::string> words,
-                    const MemberFolder& folder, int channel) {
+                    const MemberFolder& folder, int channel, int secrets) {
   const std::string log = folder.path() / (what + ".log");
   std::vector<std::string> variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -46,8 +46,10 @@ Result<pid_t> spawn(const std::string& what, std::vector<std::string> words,
   ::posix_spawn_file_actions_addopen(&actions, 2, log.c_str(),
                                      O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
   ::posix_spawn_file_actions_adddup2(&actions, channel, kShepherdChannel);
+  if (secrets >= 0) ::posix_spawn_file_actions_adddup2(&actions, secrets, kShepherdSecrets);
   // It lives longer than the daemon: a connection that it held would stay open for the other side.
-  ::posix_spawn_file_actions_addclosefrom_np(&actions, kShepherdChannel + 1);
+  ::posix_spawn_file_actions_addclosefrom_np(
+      &actions, (secrets >= 0 ? kShepherdSecrets : kShepherdChannel) + 1);
   sigset_t none;
   sigset_t usual;
   ::sigemptyset(&none);
@@ -94,7 +96,8 @@ std::string hear(int channel, std::chrono::seconds patience) {
 }  // namespace
 
 Status start_detached(const std::string& what, std::vector<std::string> words,
-                      const MemberFolder& folder, std::chrono::seconds patience) {
+                      const MemberFolder& folder, std::chrono::seconds patience,
+                      const UniqueFd& secrets) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
     return err(ErrorCode::kResourceExhausted, "no pipe: {}", std::strerror(errno));
@@ -103,8 +106,12 @@ Status start_detached(const std::string& what, std::vector<std::string> words,
   UniqueFd theirs(ends[1]);
   // A descriptor that is the one wanted already would be closed by its own flag.
   if (theirs.get() == kShepherdChannel) theirs = UniqueFd(::fcntl(ends[1], F_DUPFD_CLOEXEC, 10));
+  const UniqueFd kept(secrets ? ::fcntl(secrets.get(), F_DUPFD_CLOEXEC, 10) : -1);
+  if (secrets && !kept) {
+    return err(ErrorCode::kResourceExhausted, "no descriptor: {}", std::strerror(errno));
+  }
   words.push_back(folder.path().string());
-  DIVVY_TRY(pid, spawn(what, std::move(words), folder, theirs.get()));
+  DIVVY_TRY(pid, spawn(what, std::move(words), folder, theirs.get(), kept.get()));
   theirs.reset();
   const std::string said = hear(channel.get(), patience);
   // The process that was started ends at once, and the one that stays is a child of its own. One

@@ -16,6 +16,8 @@
 #include "base/log.h"
 #include "run/detached.h"
 #include "run/leftovers.h"
+#include "run/member_documents.h"
+#include "run/sealed_file.h"
 #include "run/shepherd_client.h"
 #include "sys/processes.h"
 
@@ -61,8 +63,14 @@ fs::path MachineRuntime::folder_of(const MemberKey& key) const {
   return options_.members / to_string(key);
 }
 
-Status MachineRuntime::start_shepherd(const MemberFolder& folder) {
-  return start_detached("shepherd", options_.shepherd, folder, options_.patience);
+Status MachineRuntime::start_shepherd(const MemberFolder& folder,
+                                      const std::map<std::string, std::string>& secrets) {
+  UniqueFd file;
+  if (!secrets.empty()) {
+    DIVVY_TRY(sealed, sealed_file("divvy-secrets", secrets_document(secrets)));
+    file = std::move(sealed);
+  }
+  return start_detached("shepherd", options_.shepherd, folder, options_.patience, file);
 }
 
 Status MachineRuntime::start(const MemberStart& member) {
@@ -76,8 +84,9 @@ Status MachineRuntime::start(const MemberStart& member) {
   }
   const auto attempt = [&]() -> Status {
     DIVVY_TRY(folder, MemberFolder::create(options_.members, member.key));
-    Status started = folder.write(Orders{member, options_.podman, options_.control_groups});
-    if (started) started = start_shepherd(folder);
+    Status started = folder.write(
+        Orders{member, options_.podman, options_.control_groups, !member.secrets.empty()});
+    if (started) started = start_shepherd(folder, member.secrets);
     const MemberReport now = report(folder);
     // It may have come later than we waited; then it is there all the same.
     if (!started && now.phase == MemberPhase::kLost) {

@@ -54,7 +54,8 @@ class MachineRuntime final : public Runtime {
  private:
   MachineRuntime(Options options, const Clock& clock)
       : options_(std::move(options)), clock_(clock) {}
-  [[nodiscard]] Status start_shepherd(const MemberFolder& folder);
+  [[nodiscard]] Status start_shepherd(const MemberFolder& folder,
+                                      const std::map<std::string, std::string>& secrets);
   // What its folder says. With its lock when nobody looks after it and it has no last word.
   struct Look {
     MemberReport report;

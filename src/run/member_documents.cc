@@ -149,7 +149,20 @@ std::string to_document(const Orders& orders) {
                                            {"perUser", orders.podman.per_user},
                                            {"runFolder", orders.podman.run_folder},
                                            {"storage", orders.podman.storage}}},
-                   {"controlGroups", orders.control_groups}});
+                   {"controlGroups", orders.control_groups},
+                   {"withSecrets", orders.with_secrets}});
+}
+
+std::string secrets_document(const std::map<std::string, std::string>& secrets) {
+  return json::serialize(json::object{{"secrets", pairs(secrets)}});
+}
+
+Result<std::map<std::string, std::string>> parse_secrets(std::string_view text) {
+  std::map<std::string, std::string> secrets;
+  DIVVY_RETURN_IF_ERROR(
+      model::read_own_json("secrets", text, Unread::kLeft,
+                           [&](JsonFields& fields) { fields.read("secrets", secrets); }));
+  return secrets;
 }
 
 Result<Orders> parse_orders(std::string_view text) {
@@ -166,6 +179,7 @@ Result<Orders> parse_orders(std::string_view text) {
           inside.read("storage", orders.podman.storage);
         });
         fields.read("controlGroups", orders.control_groups);
+        fields.read("withSecrets", orders.with_secrets);
       }));
   return orders;
 }

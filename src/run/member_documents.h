@@ -30,10 +30,15 @@ struct Orders {
   MemberStart member;
   PodmanSettings podman;
   bool control_groups = true;  // false: not even where they could be made
+  bool with_secrets = false;   // which come by a descriptor: member.secrets is not written
   friend bool operator==(const Orders&, const Orders&) = default;
 };
 [[nodiscard]] std::string to_document(const Orders& orders);
 [[nodiscard]] Result<Orders> parse_orders(std::string_view text);
+
+// What a descriptor of secrets has in it.
+[[nodiscard]] std::string secrets_document(const std::map<std::string, std::string>& secrets);
+[[nodiscard]] Result<std::map<std::string, std::string>> parse_secrets(std::string_view text);
 
 // What is known from the moment that somebody looks after the member.
 struct Watch {

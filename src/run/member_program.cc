@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 
 #include "run/podman_runtime.h"
 #include "run/rootless.h"
+#include "run/sealed_file.h"
 #include "run/staged_mounts.h"
 #include "sys/durable_file.h"
 
@@ -75,6 +75,7 @@ class PlainProgram final : public MemberProgram {
   ChildPlan as_member() const {
     ChildPlan plan;
     plan.environment = member_.environment;
+    plan.environment.insert(member_.secrets.begin(), member_.secrets.end());
     plan.environment[kMemberVariable] = name_;
     plan.working_directory = member_.working_directory;
     plan.uid = member_.uid;
@@ -92,17 +93,6 @@ class PlainProgram final : public MemberProgram {
 // holds the limits: what they need at most, with an image that is pulled.
 constexpr Bytes kPodmanRam = mib(256);
 constexpr std::uint32_t kPodmanTasks = 256;
-
-// In memory, and sealed: whoever has the descriptor can read it and nothing else.
-Result<UniqueFd> sealed_file(std::string_view text) {
-  UniqueFd file(::memfd_create("divvy-variables", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!file || !sys::write_all(file.get(), text) ||
-      ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK) !=
-          0) {
-    return err(ErrorCode::kIo, "environment: {}", std::strerror(errno));
-  }
-  return file;
-}
 
 PodmanMember podman_of(const Orders& orders, const MemberFolder& folder) {
   PodmanMember podman;
@@ -147,11 +137,13 @@ class PodmanProgram final : public MemberProgram {
       member.container->mounts = std::move(staged);
     }
     DIVVY_TRY(variables, container_variables(member_.environment));
+    DIVVY_TRY(secrets, secret_variables(member_.secrets));
+    variables.file += secrets;
     std::shared_ptr<const UniqueFd> kept;
     std::string path = (folder_.path() / kVariablesFile).string();
-    if (podman_.user == PodmanUser::kMember) {
-      // The folder is root's, and nothing in it the user's to change.
-      DIVVY_TRY(file, sealed_file(variables.file));
+    if (podman_.user == PodmanUser::kMember || !secrets.empty()) {
+      // The folder is root's, and nothing in it the user's to change; and secrets are in no file.
+      DIVVY_TRY(file, sealed_file("divvy-variables", variables.file));
       kept = std::make_shared<const UniqueFd>(std::move(file));
       path = fmt::format("/proc/self/fd/{}", kKeptDescriptor);
     } else {

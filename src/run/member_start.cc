@@ -16,6 +16,7 @@ MemberStart member_start(const model::Job& job, std::uint32_t rank,
   member.grace = job.spec.grace;
   member.keep_input = job.spec.keep_input;
   member.working_directory = job.spec.working_directory;
+  member.secrets = grant.secrets;
   const Environment launch = launch_environment(launch_of(job, rank, hosts));
   if (job.spec.container) {
     // The image has the user's own, and the device brings the slice's.

@@ -12,10 +12,11 @@
 namespace divvy::run {
 
 // What a member was granted (agent::Tenants): a plain process is given the variables, a container
-// the devices.
+// the devices; and either the secrets of the job's owner.
 struct MemberGrant {
   Environment environment;
   std::vector<std::string> cdi_devices;
+  Environment secrets = {};
 };
 
 // The member `rank` of the job's present attempt, whose members are at `hosts`, by rank.

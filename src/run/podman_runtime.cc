@@ -27,6 +27,11 @@ bool has_control_or(std::string_view text, std::string_view others) {
   });
 }
 
+// Versions of podman differ in what they do with quotes in a file of variables.
+bool is_plain_value(std::string_view value) {
+  return !has_control_or(value, "\"'`\\") && !value.starts_with(' ');
+}
+
 Status add_mounts(const model::ContainerSpec& container, Words& words) {
   for (const model::Mount& mount : container.mounts) {
     for (const std::string& path : {mount.source, mount.target}) {
@@ -171,15 +176,28 @@ Result<ContainerVariables> container_variables(const Environment& environment) {
       return err(ErrorCode::kInvalidArgument, "environment: {} is not the name of a variable",
                  quote_typed(name));
     }
-    // Versions of podman differ in what they do with quotes.
-    const bool plain = !has_control_or(value, "\"'`\\") && !value.starts_with(' ');
-    if (plain) {
+    if (is_plain_value(value)) {
       result.file += fmt::format("{}={}\n", name, value);
     } else {
       add(result.options, {"--env", fmt::format("{}={}", name, value)});
     }
   }
   return result;
+}
+
+Result<std::string> secret_variables(const Environment& secrets) {
+  std::string file;
+  for (const auto& [name, value] : secrets) {
+    // Anywhere else but in that file it would be seen in a list of processes.
+    if (!is_plain_value(value)) {
+      return err(ErrorCode::kInvalidArgument,
+                 "secrets.{}: it has quotes, backslashes or line ends in it, or begins with a "
+                 "space, and a container cannot be given that; encode it (base64)",
+                 name);
+    }
+    file += fmt::format("{}={}\n", name, value);
+  }
+  return file;
 }
 
 Result<Words> podman_run(const PodmanMember& podman, const MemberStart& member,

@@ -42,6 +42,8 @@ struct ContainerVariables {
   Words options;     // "--env", "NAME=value", ...
 };
 [[nodiscard]] Result<ContainerVariables> container_variables(const Environment& environment);
+// Those that nobody else is to see, as lines of that file. kInvalidArgument: it cannot hold one.
+[[nodiscard]] Result<std::string> secret_variables(const Environment& secrets);
 
 // Refused: what podman would take for something else, like a comma in the path of a mount; and,
 // where podman is root's and the member is not, an image that root would read from a file or

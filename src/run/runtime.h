@@ -32,6 +32,8 @@ struct MemberStart {
   std::vector<std::string> command;
   // All of it: nothing of the daemon's own is added (run/launch_environment.h makes it).
   std::map<std::string, std::string> environment;
+  // Variables besides, which are in no file: the shepherd is told of them by a descriptor.
+  std::map<std::string, std::string> secrets;
   std::string working_directory;  // absolute; empty: "/", or what the image says
   uid_t uid = 0;
   gid_t gid = 0;

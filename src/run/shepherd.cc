@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "run/member_folder.h"
 #include "run/member_program.h"
+#include "run/sealed_file.h"
 #include "run/shepherd_loop.h"
 #include "run/shepherd_socket.h"
 #include "sys/durable_file.h"
@@ -22,6 +23,8 @@ namespace divvy::run {
 namespace {
 
 constexpr int kRemovals = 3;
+// As much as a job may have of them, escaped.
+constexpr std::size_t kMaxSecrets = std::size_t{8} << 20;
 
 // The daemon waits for this word; where nobody waits any more that does not matter.
 void tell(UniqueFd& channel, std::string_view text) {
@@ -50,8 +53,18 @@ int give_up(const MemberFolder& folder, UniqueFd& channel, const Error& why) {
   return 1;
 }
 
+Result<Orders> read_orders(const MemberFolder& folder) {
+  DIVVY_TRY(orders, folder.orders());
+  if (!orders.with_secrets) return orders;
+  const UniqueFd file(kShepherdSecrets);
+  DIVVY_TRY(text, with_context(read_sealed_file(file.get(), kMaxSecrets), "secrets"));
+  DIVVY_TRY(secrets, parse_secrets(text));
+  orders.member.secrets = std::move(secrets);
+  return orders;
+}
+
 int look_after(const MemberFolder& folder, UniqueFd channel) {
-  auto orders = folder.orders();
+  auto orders = read_orders(folder);
   if (!orders && orders.error().code == ErrorCode::kNotFound) {
     // Orders are written before a shepherd is started: this one belongs to a start that was given
     // up, and the folder to the next one. Not even its lock is taken: whoever holds it is taken for

@@ -15,6 +15,9 @@ namespace divvy::run {
 // not, and which it closes then.
 inline constexpr int kShepherdChannel = 3;
 inline constexpr std::string_view kShepherdReady = "ready";
+// Where the orders say so, the descriptor from which it reads the member's secrets
+// (run/member_documents.h).
+inline constexpr int kShepherdSecrets = 4;
 
 // Returns at once in the process that was started; the shepherd is a child of it that nobody waits
 // for. The exit status of whichever process this is.

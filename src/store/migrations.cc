@@ -187,10 +187,21 @@ CREATE TABLE subjects (
 CREATE INDEX subjects_by_user ON subjects (user);
 )";
 
+// 8: secrets of users, sealed with a key that is not in the database.
+constexpr const char* kSecrets = R"(
+CREATE TABLE secrets (
+  user TEXT NOT NULL,
+  name TEXT NOT NULL,
+  changed INTEGER NOT NULL,
+  sealed TEXT NOT NULL,
+  PRIMARY KEY (user, name)
+) STRICT, WITHOUT ROWID;
+)";
+
 // Released steps are never changed; a new one is added at the end, together with a file in
 // fixtures/ that has the schema before it.
 constexpr std::array kSteps{kJobsAndPeople, kUsageAndEvents, kAccounting, kMachineEvents,
-                            kServices,      kAudit,          kSubjects};
+                            kServices,      kAudit,          kSubjects,   kSecrets};
 
 }  // namespace
 

@@ -8,6 +8,7 @@
 #include "store/audit_table.h"
 #include "store/job_table.h"
 #include "store/people_table.h"
+#include "store/secret_table.h"
 #include "store/service_table.h"
 #include "store/settings_table.h"
 #include "store/subject_table.h"
@@ -111,6 +112,12 @@ TEST_P(Migrations, KeepEverythingOfAnEarlierSchema) {
     if (GetParam() >= 7) {
       DIVVY_TRY(user, SubjectTable(connection).find("https://id.example", "a7"));
       EXPECT_EQ(user, "ada");
+    }
+    if (GetParam() >= 8) {
+      DIVVY_TRY(secrets, SecretTable(connection).list("ada"));
+      EXPECT_EQ(secrets, (std::vector<SecretRecord>{{"HF_TOKEN", at_second(6)}}));
+      DIVVY_TRY(sealed, SecretTable(connection).sealed("ada", "HF_TOKEN"));
+      EXPECT_EQ(sealed, "01ab");
     }
     return {};
   });

@@ -38,7 +38,7 @@ class PeopleTable {
   [[nodiscard]] Status add(const model::Person& person);
   // Role, uid and whether they are disabled. kNotFound when there is nobody of that name.
   [[nodiscard]] Status change(const model::Person& person);
-  // Their tokens go with them; their jobs stay.
+  // Their tokens and secrets go with them; their jobs stay.
   [[nodiscard]] Status remove(std::string_view name);
   [[nodiscard]] Result<std::optional<model::Person>> find(std::string_view name);
   [[nodiscard]] Result<std::optional<model::Person>> find_uid(uid_t uid);
