@@ -104,6 +104,19 @@ TEST_F(Sessions, AnAppIsWaitedForOpenedAndGoesOnWithoutUs) {
       eventually([&] { return has(divvy({"session", "list"}).out, "you have no session"); }));
 }
 
+TEST_F(Sessions, OneThatIsStartedAgainIsReachedAtTheSameAddress) {
+  let_go();
+  Program started = start_divvy(start_words("web"), "session");
+  ASSERT_TRUE(eventually([&] { return !address_of(started).empty(); })) << started.errors();
+  const std::string address = address_of(started);
+  EXPECT_EQ(get(address), "a page");
+  // Every attempt has a port of its own in the job.
+  EXPECT_EQ(divvy({"requeue", "web"}).status, 0);
+  EXPECT_TRUE(eventually([&] {
+    return job(1).at("attempt").to_number<int>() == 2 && get(address) == "a page";
+  })) << started.errors();
+}
+
 TEST_F(Sessions, TheSecretIsInNoWordOfACommand) {
   let_go();
   Program started = start_divvy(start_words("web"), "session");

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/fsuid.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -234,6 +235,36 @@ TEST_F(Users, RelaysOfChannelsHaveTheRightsOfTheJobsUserAndNoMore) {
     const UniqueFd fd = connect_stream(socket);
     return ::send(fd.get(), "x", 1, MSG_NOSIGNAL) == 1;
   }));
+}
+
+// Any user may listen at the port where an app of somebody else is looked for.
+TEST_F(Users, APortOfAJobIsNotAnothersWhoListensThere) {
+  start_with_people();
+  const std::uint64_t id = running_job(kAda, "exec sleep 1000");
+  const auto open = [&](uid_t listener, char name) {
+    ::setfsuid(listener);
+    const UniqueFd server(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    ::setfsuid(0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(::bind(server.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(::listen(server.get(), 8), 0);
+    EXPECT_EQ(::getsockname(server.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+    Answer answer = ask("POST", fmt::format("/v1/jobs/{}/channels", id),
+                        fmt::format(R"({{"channel":"{}","kind":"port","port":{}}})",
+                                    std::string(64, name), ntohs(address.sin_port)));
+    const UniqueFd caller(::accept(server.get(), nullptr, nullptr));
+    EXPECT_EQ(static_cast<bool>(caller), answer.status == 201);
+    return answer;
+  };
+  EXPECT_EQ(open(kAda, 'a').status, 201);
+  EXPECT_EQ(open(0, 'b').status, 201) << "root publishes ports of containers";
+  const Answer foreign = open(kBob, 'c');
+  EXPECT_EQ(foreign.status, 403);
+  EXPECT_TRUE(has(json::serialize(foreign.body), "is not the job's: a process of user 2 listens"))
+      << json::serialize(foreign.body);
 }
 
 TEST_F(Users, CannotTakeTheNameOfAJob) {

@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "sys/port_owners.h"
+
 namespace divvy::agent {
 namespace {
 
@@ -45,28 +47,65 @@ UniqueFd connect_to(const Address& address, int family) {
   return socket;
 }
 
-Error nobody_listens(std::uint16_t port, int why) {
-  return {ErrorCode::kFailedPrecondition,
-          fmt::format("nothing listens on port {} there: {}", port, std::strerror(why))};
+Result<UniqueFd> connect_to(sys::Loopback loopback, std::uint16_t port) {
+  UniqueFd socket;
+  if (loopback == sys::Loopback::kV4) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socket = connect_to(address, AF_INET);
+  } else {
+    sockaddr_in6 address{};
+    address.sin6_family = AF_INET6;
+    address.sin6_port = htons(port);
+    address.sin6_addr = in6addr_loopback;
+    socket = connect_to(address, AF_INET6);
+  }
+  if (socket) return socket;
+  return err(ErrorCode::kFailedPrecondition, "nothing listens on port {} there: {}", port,
+             std::strerror(errno));
+}
+
+std::uint16_t own_port(int socket) {
+  sockaddr_in6 address{};
+  socklen_t size = sizeof address;
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
+  // At the same place in an address of IPv4.
+  return ntohs(address.sin6_port);
+}
+
+Result<PortConnection> connect_to_member(sys::Loopback loopback, std::uint16_t port,
+                                         const IsOfMember& is_of_member) {
+  DIVVY_TRY(before, sys::listener_at(loopback, port));
+  if (before && !is_of_member(before->uid)) {
+    return err(ErrorCode::kPermissionDenied,
+               "port {} there is not the job's: a process of user {} listens at it", port,
+               before->uid);
+  }
+  DIVVY_TRY(socket, connect_to(loopback, port));
+  const std::uint16_t from = own_port(socket.get());
+  return PortConnection{std::move(socket), [loopback, port, from, before, is_of_member] {
+                          // Nobody else can listen there while it does.
+                          const auto now = sys::listener_at(loopback, port);
+                          if (before && now && *now == before) return true;
+                          // One that has ended, or came late; whoever accepted is asked for.
+                          const auto peer = sys::connected_at(loopback, port, from);
+                          return peer && *peer && (*peer)->inode != 0 &&
+                                 is_of_member((*peer)->uid);
+                        }};
 }
 
 }  // namespace
 
-Result<UniqueFd> connect_to_port(std::uint16_t port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  UniqueFd socket = connect_to(address, AF_INET);
-  const int why = errno;
-  if (socket) return socket;
-  sockaddr_in6 wide{};
-  wide.sin6_family = AF_INET6;
-  wide.sin6_port = htons(port);
-  wide.sin6_addr = in6addr_loopback;
-  socket = connect_to(wide, AF_INET6);
-  if (socket) return socket;
-  return err(nobody_listens(port, why));
+Result<PortConnection> connect_to_port(std::uint16_t port, const IsOfMember& is_of_member) {
+  auto connected = connect_to_member(sys::Loopback::kV4, port, is_of_member);
+  if (connected) return connected;
+  auto wide = connect_to_member(sys::Loopback::kV6, port, is_of_member);
+  if (wide) return wide;
+  // Of two reasons the one that says more.
+  const bool is_foreign = wide.error().code == ErrorCode::kPermissionDenied;
+  return err(is_foreign ? std::move(wide).error() : std::move(connected).error());
 }
 
 }  // namespace divvy::agent

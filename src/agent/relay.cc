@@ -3,13 +3,13 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <new>
 
 #include "agent/agent_socket.h"
-#include "agent/member_port.h"
 
 namespace divvy::agent {
 namespace {
@@ -156,19 +156,31 @@ Status Relay::open(const StreamOrder& order) {
     return err(ErrorCode::kResourceExhausted,
                "{} channels into this member are open already; close some", options_.most);
   }
-  const bool is_port = order.kind == StreamOrder::Kind::kPort;
-  DIVVY_TRY(opened, is_port ? connect_to(order.port) : streams_.open(order));
+  UniqueFd local;
+  sys::ChannelPump::Options options;
+  if (order.kind == StreamOrder::Kind::kPort) {
+    DIVVY_TRY(connection, connect_to(order.port));
+    local = std::move(connection.socket);
+    options.may_begin = std::move(connection.is_to_member);
+  } else {
+    DIVVY_TRY(stream, streams_.open(order));
+    local = std::move(stream);
+    options.ends_at_once = true;
+  }
   channels_.try_emplace(
-      order.channel, std::move(opened), sys::ChannelPump::Options{.ends_at_once = !is_port},
+      order.channel, std::move(local), std::move(options),
       std::clamp<milliseconds>(std::chrono::duration_cast<milliseconds>(order.keep), kShortest,
                                kLongest));
   return {};
 }
 
-Result<UniqueFd> Relay::connect_to(std::uint16_t port) const {
-  if (!options_.port_on_machine) return connect_to_port(port);
+Result<PortConnection> Relay::connect_to(std::uint16_t port) const {
+  const auto is_ours_or_roots = [](uid_t uid) { return uid == ::geteuid() || uid == 0; };
+  const IsOfMember is_of_member =
+      options_.is_of_member ? options_.is_of_member : IsOfMember(is_ours_or_roots);
+  if (!options_.port_on_machine) return connect_to_port(port, is_of_member);
   DIVVY_TRY(on_machine, options_.port_on_machine(port));
-  return connect_to_port(on_machine);
+  return connect_to_port(on_machine, is_of_member);
 }
 
 Result<Relay::Held*> Relay::find(const StreamOrder& order) {

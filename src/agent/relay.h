@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/member_port.h"
 #include "agent/orders.h"
 #include "agent/streams.h"
 #include "base/result.h"
@@ -38,6 +39,8 @@ class Relay {
     std::chrono::milliseconds look = std::chrono::seconds(5);  // while nobody carries a channel
     // Where a port of the member is on this machine.
     std::function<Result<std::uint16_t>(std::uint16_t)> port_on_machine;
+    // Who may listen there. Empty: our own user, and root, who publishes ports of containers.
+    IsOfMember is_of_member = {};
     // Without any channel it ends after this time.
     std::chrono::milliseconds idle = std::chrono::seconds(5);
     std::size_t most = 1024;  // channels at once
@@ -51,7 +54,7 @@ class Relay {
  private:
   struct Held {
     Held(UniqueFd local, sys::ChannelPump::Options options, std::chrono::milliseconds kept)
-        : pump(std::move(local), options), keep(kept) {}
+        : pump(std::move(local), std::move(options)), keep(kept) {}
     sys::ChannelPump pump;
     // When it was seen that nobody carries it; for longer than `keep` and it is closed, with what
     // was started through it.
@@ -66,7 +69,7 @@ class Relay {
   void accept_all();
   void greet(UniqueFd connection);
   [[nodiscard]] Status open(const StreamOrder& order);
-  [[nodiscard]] Result<UniqueFd> connect_to(std::uint16_t port) const;
+  [[nodiscard]] Result<PortConnection> connect_to(std::uint16_t port) const;
   [[nodiscard]] Result<Held*> find(const StreamOrder& order);
   void remove_ended(Time now);
   [[nodiscard]] int time_left(Time now) const;

@@ -1,14 +1,17 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <vector>
 
 #include "agent/relay.h"
 #include "base/sanitized.h"
@@ -18,6 +21,7 @@
 #include "run/shepherd_socket.h"
 #include "sys/durable_file.h"
 #include "sys/privileges.h"
+#include "sys/subordinate_ids.h"
 
 namespace divvy::agent {
 namespace {
@@ -59,6 +63,22 @@ bool become_user(const run::MemberStart& member) {
   return ::getuid() == member.uid && ::geteuid() == member.uid && ::getgid() == member.gid;
 }
 
+// Also those of numbers that root has given to the user: processes in a container may have them.
+// Root publishes ports of containers, and has no need to deceive anybody.
+IsOfMember is_of_member(const run::Orders& orders) {
+  std::vector<sys::IdRange> others;
+  if (orders.member.container) {
+    const passwd* const user = ::getpwuid(orders.member.uid);
+    others = sys::read_subordinate_ids("/etc/subuid", user != nullptr ? user->pw_name : "",
+                                       orders.member.uid);
+  }
+  return [own = orders.member.uid, others](uid_t uid) {
+    return uid == own || uid == 0 || std::ranges::any_of(others, [uid](const sys::IdRange& range) {
+             return uid >= range.first && uid - range.first < range.count;
+           });
+  };
+}
+
 int relay(const run::MemberFolder& folder, UniqueFd channel) {
   const auto orders = folder.orders();
   if (!orders) {
@@ -89,7 +109,8 @@ int relay(const run::MemberFolder& folder, UniqueFd channel) {
                                      .folder_fd = folder.fd(),
                                      .port_on_machine = [orders = *orders](std::uint16_t port) {
                                        return run::port_on_machine(orders, port);
-                                     }});
+                                     },
+                                     .is_of_member = is_of_member(*orders)});
   tell(channel, run::kShepherdReady);
   keeps.run();
   return 0;

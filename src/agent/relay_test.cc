@@ -227,6 +227,66 @@ TEST_F(RelayTest, APortWhereNobodyListensIsRefused) {
   EXPECT_NE(nobody.error().message.find("nothing listens on port"), std::string::npos);
 }
 
+TEST_F(RelayTest, APortWhereAnotherUserListensIsRefused) {
+  begin({.folder = {},
+         .port_on_machine = {},
+         .is_of_member = [](uid_t uid) { return uid != ::geteuid(); },
+         .idle = std::chrono::hours(1)});
+  const PortServer server;
+  const Status foreign = open("one", server.port());
+  ASSERT_FALSE(foreign);
+  EXPECT_EQ(foreign.error().code, ErrorCode::kPermissionDenied);
+  EXPECT_NE(foreign.error().message.find("is not the job's"), std::string::npos)
+      << foreign.error().message;
+  EXPECT_FALSE(server.has_caller());
+}
+
+// The member's server ends while a connection waits in its line, and somebody else takes the port.
+TEST_F(RelayTest, NothingIsSaidToAnotherUserWhoTookThePortMeanwhile) {
+  std::atomic<bool> is_ours = true;
+  begin({.folder = {},
+         .port_on_machine = {},
+         .is_of_member = [&](uid_t) { return is_ours.load(); },
+         .idle = std::chrono::hours(1)});
+  PortServer server;
+  ASSERT_TRUE(open("one", server.port()));
+  const UniqueFd other = server.accept();
+  server.stop();
+  is_ours = false;
+  ChannelClient client;
+  client.carry(join("one").socket);
+  ASSERT_EQ(::send(client.here(), "secret", 6, MSG_NOSIGNAL), 6);
+  while (!client.channel().failure() && client.is_carried() && !HasFailure()) client.step();
+  EXPECT_EQ(client.channel().failure(), "nobody of this job listens there any more");
+  char byte = 0;
+  EXPECT_LE(::read(other.get(), &byte, 1), 0) << "it was told something";
+  finish(client);
+}
+
+TEST_F(RelayTest, AServerMayTakeOneConnectionAndListenNoMore) {
+  begin();
+  PortServer server;
+  ASSERT_TRUE(open("one", server.port()));
+  const UniqueFd caller = server.accept();
+  server.stop();
+  ChannelClient client;
+  client.carry(join("one").socket);
+  ASSERT_EQ(::send(client.here(), "x", 1, MSG_NOSIGNAL), 1);
+  std::thread answer([&] {
+    char byte = 0;
+    EXPECT_EQ(::read(caller.get(), &byte, 1), 1);
+    EXPECT_EQ(::send(caller.get(), &byte, 1, MSG_NOSIGNAL), 1);
+  });
+  std::string got;
+  while (got.empty() && !client.channel().failure() && !HasFailure()) {
+    client.step();
+    client.read_into(got);
+  }
+  EXPECT_EQ(got, "x") << client.channel().failure().value_or("");
+  finish(client);
+  answer.join();
+}
+
 TEST_F(RelayTest, RefusesMoreChannelsThanItMayHave) {
   begin({.folder = {}, .port_on_machine = {}, .idle = std::chrono::hours(1), .most = 1});
   const PortServer server;

@@ -179,8 +179,15 @@ int open_session(const Session& session, const AppTemplate& app, AppSession open
     session.say(fmt::format("session {}: open until Ctrl-C, which leaves it running", opened.job));
     return address + "\n" + login;
   };
+  // Every attempt has ports of its own, and the session may be started again meanwhile.
+  const auto port_now = [&daemon = *daemon, job = opened.job](std::uint16_t before) {
+    const auto reply = daemon.ask("GET", fmt::format("/v1/jobs/{}", job));
+    const auto answer = reply && reply->ok() ? Answer::parse(reply->body) : Result<Answer>();
+    const auto now = answer ? app_session_of(*answer) : std::nullopt;
+    return now ? now->port : before;
+  };
   return forward_ports(session, place, {{.local = wish.local_port, .remote = opened.port}},
-                       wish.address, where);
+                       wish.address, where, port_now);
 }
 
 }  // namespace divvy::cli

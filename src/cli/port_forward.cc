@@ -126,10 +126,11 @@ void join_sockets(int local, int remote, int stop) {
 
 class Forwarder {
  public:
-  Forwarder(const Session& session, Daemon daemon, const MemberPlace& place)
+  Forwarder(const Session& session, Daemon daemon, const MemberPlace& place, PortNow port_now)
       : session_(session),
         daemon_(std::move(daemon)),
         place_(place),
+        port_now_(std::move(port_now)),
         stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
   ~Forwarder() {
     const std::uint64_t one = 1;
@@ -189,6 +190,7 @@ class Forwarder {
 
   void serve(std::uint16_t port, UniqueFd local) {
     if (daemon_.is_cluster()) return serve_pod(port, std::move(local));
+    if (port_now_) port = port_now_(port);
     Carrying carrying{
         .daemon = daemon_, .place = place_, .name = new_channel_name(), .stop = stop_.get()};
     // Whoever comes while the daemon is replaced waits for the next one.
@@ -208,6 +210,7 @@ class Forwarder {
   const Session& session_;
   const Daemon daemon_;
   const MemberPlace place_;
+  const PortNow port_now_;
   UniqueFd stop_;
   std::mutex saying_;
   std::list<Connection> connections_;
@@ -232,7 +235,7 @@ Result<ForwardedPort> parse_forwarded_port(std::string_view text) {
 
 int forward_ports(const Session& session, const MemberPlace& place,
                   const std::vector<ForwardedPort>& ports, const std::string& address,
-                  const ForwardedText& text) {
+                  const ForwardedText& text, const PortNow& port_now) {
   auto daemon = session.daemon();
   if (!daemon) return session.fail(daemon.error());
   // Whoever may not look into the job is told so now, and not by their first connection. The job
@@ -258,7 +261,7 @@ int forward_ports(const Session& session, const MemberPlace& place,
   }
   if (const int status = session.print(text ? text(open) : lines); status != kExitOk) return status;
   session.out.flush();
-  Forwarder forwarder(session, *std::move(daemon), place);
+  Forwarder forwarder(session, *std::move(daemon), place, port_now);
   for (;;) {
     std::vector<pollfd> waits{{signals->fd(), POLLIN, 0}};
     for (const Listening& one : listening) waits.push_back({one.socket.get(), POLLIN, 0});

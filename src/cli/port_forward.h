@@ -25,9 +25,12 @@ struct ForwardedPort {
 
 // What is printed once it listens, of the ports with their local ends; empty: which port is which.
 using ForwardedText = std::function<std::string(const std::vector<ForwardedPort>&)>;
+// Where a port of the member is by now: a job that was started again may have another one. Called
+// by the threads of connections; empty: where it was.
+using PortNow = std::function<std::uint16_t(std::uint16_t)>;
 // Until it is interrupted, which is its regular end. The exit status.
 [[nodiscard]] int forward_ports(const Session& session, const MemberPlace& place,
                                 const std::vector<ForwardedPort>& ports, const std::string& address,
-                                const ForwardedText& text = {});
+                                const ForwardedText& text = {}, const PortNow& port_now = {});
 
 }  // namespace divvy::cli

@@ -4,6 +4,7 @@
 
 #include "control/schedules.h"
 #include "control/testing.h"
+#include "store/people_table.h"
 
 namespace divvy::control {
 namespace {
@@ -233,6 +234,26 @@ TEST_F(SchedulesTest, OneThatIsSuspendedRunsNothingAndGoesOnWithoutWhatItMissed)
   EXPECT_EQ(jobs(), 0U);
   pass(10min);
   EXPECT_EQ(jobs(), 1U);
+}
+
+TEST_F(SchedulesTest, NothingIsRunForSomebodyWhoIsDisabled) {
+  make();
+  model::Person ada{.name = "ada", .role = {}, .uid = {}, .created = {}, .disabled = true};
+  const auto write = [&](auto change) {
+    ASSERT_TRUE(daemon_.database->commit([&](store::Connection& connection) {
+      store::PeopleTable people(connection);
+      return (people.*change)(ada);
+    }));
+  };
+  write(&store::PeopleTable::add);
+  pass(10min);
+  EXPECT_EQ(jobs(), 0U);
+  EXPECT_EQ(schedule().trouble, "a run was left out, because ada is disabled");
+  ada.disabled = false;
+  write(&store::PeopleTable::change);
+  pass(10min);
+  EXPECT_EQ(jobs(), 1U);
+  EXPECT_EQ(schedule().trouble, "");
 }
 
 TEST_F(SchedulesTest, NamesAreGivenOnceAndWhatNeverComesIsRefused) {

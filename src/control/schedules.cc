@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "jobs/array.h"
+#include "store/people_table.h"
 
 namespace divvy::control {
 namespace {
@@ -209,12 +210,23 @@ std::optional<model::JobId> Schedules::still_running(const Schedule& schedule) {
   return std::nullopt;
 }
 
+Result<bool> Schedules::is_disabled(const std::string& owner) {
+  DIVVY_TRY(person, parts_.database.read([&](store::Connection& connection) {
+    return store::PeopleTable(connection).find(owner);
+  }));
+  return person && person->disabled;
+}
+
 void Schedules::submit(Schedule& schedule, const DueRun& run, WallTime now) {
   NewJob wanted(run_of(schedule));
   wanted.owner = schedule.owner;
   wanted.key =
       fmt::format("schedule/{}/{}/{}", schedule.name, schedule.made.time_since_epoch().count(),
                   run.at.time_since_epoch().count());
+  if (const auto disabled = is_disabled(schedule.owner); disabled && *disabled) {
+    schedule.trouble = fmt::format("a run was left out, because {} is disabled", schedule.owner);
+    return;
+  }
   const auto submitted = parts_.dispatcher.submit(std::move(wanted));
   schedule.last_at = now;
   if (submitted) {

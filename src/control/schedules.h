@@ -71,6 +71,8 @@ class Schedules {
   [[nodiscard]] static model::JobSpec run_of(const Schedule& schedule);
   // A job of the last run that another run has to wait for. Nothing: there is none.
   [[nodiscard]] std::optional<model::JobId> still_running(const Schedule& schedule);
+  // Whose requests are refused by now has nothing run in their name either.
+  [[nodiscard]] Result<bool> is_disabled(const std::string& owner);
   void submit(Schedule& schedule, const DueRun& run, WallTime now);
 
   Parts parts_;

@@ -202,9 +202,13 @@ class Connection final : public HttpStream {
     return !wait([&](auto done) { http::async_write(stream_, response, done); });
   }
 
-  // False: there are too many already.
+  // False: there are too many already. Operators, who can end them, have those for their
+  // connections besides (HttpServer).
   bool take_stream() {
-    if (rules_.streams.fetch_add(1) < rules_.options.max_streams) return true;
+    const bool operates = caller_.local() && (caller_.uid() == 0 || caller_.uid() == ::geteuid());
+    const std::size_t most =
+        rules_.options.max_streams + (operates ? rules_.options.max_for_operators : 0);
+    if (rules_.streams.fetch_add(1) < most) return true;
     --rules_.streams;
     return false;
   }

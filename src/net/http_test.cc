@@ -160,6 +160,31 @@ TEST_F(Http, OperatorsGetInWhereUsersHaveTakenEveryPlace) {
   ::close(taken);
 }
 
+TEST_F(Http, OperatorsGetAStreamWhereUsersHaveTakenEveryOne) {
+  options_.max_streams = 1;
+  options_.max_for_operators = 1;
+  const int never = ::eventfd(0, 0);
+  std::promise<void> inside;
+  serve([&](const HttpRequest& request, const Caller&) {
+    HttpResponse answer;
+    answer.stream = [&, stays = request.path == "/stays"](HttpStream& stream) {
+      if (!stays) return;
+      inside.set_value();
+      (void)stream.caller().wait_for(never, std::chrono::milliseconds(-1));
+    };
+    return answer;
+  });
+  const int taken = connect();
+  constexpr std::string_view kRequest = "GET /stays HTTP/1.1\r\nHost: x\r\n\r\n";
+  ASSERT_EQ(::write(taken, kRequest.data(), kRequest.size()),
+            static_cast<ssize_t>(kRequest.size()));
+  inside.get_future().wait();
+  EXPECT_EQ(send("GET", "/")->status, 200);
+  ::close(taken);
+  server_.reset();
+  ::close(never);
+}
+
 TEST_F(Http, TellsAHandlerThatItsCallerIsGone) {
   const int never = ::eventfd(0, 0);
   std::promise<Caller::Wait> outcome;

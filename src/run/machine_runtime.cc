@@ -1,5 +1,6 @@
 #include "run/machine_runtime.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
@@ -296,8 +297,8 @@ Status MachineRuntime::stop(const MemberKey& key, std::chrono::seconds grace) {
   if (report(folder).phase != MemberPhase::kLiving) return {};
   Status stopped = ask_shepherd(folder, StopRequest{grace}, kShepherdPatience);
   if (stopped || report(folder).phase != MemberPhase::kLiving) return {};
-  // Somebody has removed the socket: there is another way, with the grace that it was started with.
-  if (stopped.error().code != ErrorCode::kUnavailable) return stopped;
+  // Somebody has removed the socket, or all places at it are taken: there is another way, with the
+  // grace that it was started with.
   DIVVY_TRY(watch, folder.watch());
   DIVVY_TRY(shepherd, sys::open_process(watch.shepherd));
   if (::syscall(SYS_pidfd_send_signal, shepherd.get(), SIGTERM, nullptr, 0) == 0) return {};

@@ -18,8 +18,6 @@
 namespace divvy::run {
 namespace {
 
-constexpr std::size_t kMaxCallers = 64;
-
 // A member without one of its streams is better than none.
 sys::Pipe make_pipe() {
   auto pipe = sys::make_pipe();
@@ -99,12 +97,10 @@ void ShepherdLoop::run() {
 }
 
 void ShepherdLoop::wait_for_something() {
-  // The others wait outside.
-  const bool full = callers_.size() >= kMaxCallers;
   std::vector<pollfd> waits = {{signals_.get(), POLLIN, 0},
                                {output_.get(), POLLIN, 0},
                                {error_.get(), POLLIN, 0},
-                               {full ? -1 : listener_.get(), POLLIN, 0}};
+                               {listener_.get(), POLLIN, 0}};
   const std::size_t fixed = waits.size();
   for (const auto& caller : callers_) waits.push_back({caller->socket.get(), POLLIN, 0});
 

@@ -44,7 +44,8 @@ class ShepherdLoop {
   };
   struct Caller {
     UniqueFd socket;
-    pid_t child = 0;  // started through this connection
+    pid_t child = 0;        // started through this connection
+    bool is_users = false;  // of the member's user, and not of the daemon alone
   };
 
   void start();

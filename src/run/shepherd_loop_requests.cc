@@ -10,10 +10,14 @@
 
 #include "run/shepherd_loop.h"
 #include "run/shepherd_socket.h"
+#include "sys/process.h"
 #include "sys/processes.h"
 
 namespace divvy::run {
 namespace {
+
+// Of the member's user, and as many of the daemon.
+constexpr std::size_t kMaxCallers = 64;
 
 struct Terminal {
   UniqueFd ours;  // goes to whoever asked
@@ -43,10 +47,18 @@ Result<Terminal> open_terminal(const TerminalSize& size) {
 }  // namespace
 
 void ShepherdLoop::let_in() {
-  UniqueFd socket = accept_caller(listener_.get(), orders_.member.uid);
-  if (!socket) return;
-  callers_.push_back(std::make_unique<Caller>());
-  callers_.back()->socket = std::move(socket);
+  auto caller = std::make_unique<Caller>();
+  caller->socket = accept_caller(listener_.get(), orders_.member.uid);
+  if (!caller->socket) return;
+  const auto peer = sys::peer_of(caller->socket.get());
+  caller->is_users = peer && peer->uid == orders_.member.uid;
+  const auto others = std::ranges::count(callers_, caller->is_users,
+                                         [](const auto& each) { return each->is_users; });
+  // Nobody is left standing in the line: it is the daemon's as well, and members could fill it.
+  if (static_cast<std::size_t>(others) >= kMaxCallers) {
+    return refuse(*caller, fmt::format("{} are at the member already; end some", others));
+  }
+  callers_.push_back(std::move(caller));
 }
 
 void ShepherdLoop::answer(const Caller& caller, const ShepherdAnswer& answer,

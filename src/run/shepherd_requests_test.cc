@@ -83,6 +83,16 @@ class ShepherdRequests : public RuntimeTest {
     return done;
   }
 
+  // Connections that ask for nothing.
+  std::vector<UniqueFd> take_places(int count) const {
+    std::vector<UniqueFd> places;
+    for (int i = 0; i < count; ++i) {
+      auto place = connect_to_shepherd(folder().fd());
+      if (place) places.push_back(*std::move(place));
+    }
+    return places;
+  }
+
   MemberStart member_;
 };
 
@@ -276,6 +286,49 @@ TEST_F(ShepherdRequests, RefusesOtherUsers) {
   EXPECT_FALSE(may_enter(65533));
 }
 
+TEST_F(ShepherdRequests, HangsUpOnCallersBeyondItsPlacesAndMembersAreStoppedAllTheSame) {
+  begin();
+  const std::vector<UniqueFd> places = take_places(64);
+  const auto beyond = connect_to_shepherd(folder().fd());
+  ASSERT_TRUE(beyond) << beyond.error().message;
+  const sys::Packet said = receive_shepherd_packet(beyond->get(), kTestPatience);
+  ASSERT_EQ(said.outcome, sys::Packet::Outcome::kReceived) << "it stands in the line";
+  EXPECT_EQ(parse_shepherd_answer(text_of(said))->kind, ShepherdAnswer::Kind::kRefused);
+  EXPECT_TRUE(runtime_->stop(key(1), seconds(0)));
+  EXPECT_EQ(await_end(key(1)).phase, MemberPhase::kEnded);
+}
+
+TEST_F(ShepherdRequests, HasPlacesForTheDaemonWhereTheUserHasTakenTheirs) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to become somebody else";
+  member_.uid = 65534;
+  member_.gid = 65534;
+  begin();
+  const Pipe taken;
+  const Pipe over;
+  const auto path = runtime_->folder_of(key(1));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(2);
+    const UniqueFd entered(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    std::vector<UniqueFd> places;
+    for (int i = 0; i < 200; ++i) {
+      auto place = connect_to_shepherd(entered.get());
+      if (place) places.push_back(*std::move(place));
+    }
+    char byte = 'x';
+    (void)!::write(taken.writer.get(), &byte, 1);
+    (void)!::read(over.reader.get(), &byte, 1);
+    ::_exit(0);
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(taken.reader.get(), &byte, 1), 1);
+  const Status asked = ask_shepherd(folder(), StopRequest{seconds(0)}, kTestPatience);
+  EXPECT_TRUE(asked) << asked.error().message;
+  EXPECT_EQ(await_end(key(1)).phase, MemberPhase::kEnded);
+  (void)!::write(over.writer.get(), &byte, 1);
+  ::waitpid(child, nullptr, 0);
+}
+
 TEST_F(ShepherdRequests, RefusesMalformedRequests) {
   begin();
   for (const std::string& text :
@@ -288,13 +341,8 @@ TEST_F(ShepherdRequests, RefusesMalformedRequests) {
     ASSERT_EQ(packet.outcome, sys::Packet::Outcome::kReceived);
     EXPECT_EQ(parse_shepherd_answer(text_of(packet))->kind, ShepherdAnswer::Kind::kRefused);
   }
-  // More callers than it lets in wait outside, and are served when others go.
-  std::vector<UniqueFd> idle;
-  for (int i = 0; i < 80; ++i) {
-    auto socket = connect_to_shepherd(folder().fd());
-    if (socket) idle.push_back(*std::move(socket));
-  }
-  idle.clear();
+  // There are places for others when some go.
+  take_places(80).clear();
   EXPECT_EQ(runtime_->find(key(1))->phase, MemberPhase::kLiving);
   EXPECT_EQ(exec({{"true"}, {}, "", {}}).end.exit_code, 0);
 }

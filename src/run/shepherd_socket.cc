@@ -18,6 +18,9 @@ namespace {
 
 // As in every version: an older divvyd may have started the shepherd, or be the one that connects.
 constexpr const char* kSocketName = "door";
+// In the line of a shepherd that was stopped, or of one before this version whose member's user has
+// taken every place.
+constexpr std::chrono::seconds kLine{10};
 
 // Through the open folder: a path of its own could be longer than an address of a socket.
 sockaddr_un address_in(int folder, const char* name) {
@@ -74,7 +77,7 @@ UniqueFd accept_caller(int listener, uid_t owner) {
 }
 
 Result<UniqueFd> connect_to_shepherd(int folder) {
-  return connect_in(folder, kSocketName, SOCK_SEQPACKET);
+  return connect_in(folder, kSocketName, SOCK_SEQPACKET, kLine);
 }
 
 Result<UniqueFd> connect_in(int folder, const char* name, int type,

@@ -27,7 +27,7 @@ namespace divvy::run {
 // The next who connects, if the kernel says that it is `owner`, root or our own user; others are
 // hung up on. Does not wait.
 [[nodiscard]] UniqueFd accept_caller(int listener, uid_t owner);
-// kUnavailable: nobody is there.
+// kUnavailable: nobody is there. kTimeout: it lets nobody in.
 [[nodiscard]] Result<UniqueFd> connect_to_shepherd(int folder);
 
 // Does not wait.

@@ -35,7 +35,10 @@ ssize_t send_pieces(int fd, const iovec* pieces, std::size_t count) {
 }  // namespace
 
 ChannelPump::ChannelPump(UniqueFd local, Options options)
-    : local_(std::move(local)), options_(options), channel_(options.window) {
+    : local_(std::move(local)),
+      options_(std::move(options)),
+      begun_(!options_.may_begin),
+      channel_(options_.window) {
   if (local_) set_unblocking(local_.get());
 }
 
@@ -59,7 +62,10 @@ ChannelPump::Waits ChannelPump::waits() {
   if (local_) {
     short events = 0;
     if (!channel_.has_ended() && size_of(channel_.space()) > 0) events = POLLIN;
-    if (size_of(channel_.incoming()) > 0) events = static_cast<short>(events | POLLOUT);
+    const bool end_waits = !begun_ && channel_.at_end();
+    if (size_of(channel_.incoming()) > 0 || end_waits) {
+      events = static_cast<short>(events | POLLOUT);
+    }
     // Whoever waits for nothing would be told of its end again and again.
     if (events != 0) wanted.local = {local_.get(), events, 0};
   }
@@ -94,7 +100,23 @@ void ChannelPump::read_connection() {
   (void)channel_.receive({piece.get(), static_cast<std::size_t>(got)});
 }
 
+// False also while it is being connected.
+bool ChannelPump::has_begun() {
+  if (begun_ || !local_) return true;
+  pollfd wait{local_.get(), POLLOUT, 0};
+  if (::poll(&wait, 1, 0) != 1 || channel_.failure()) return false;
+  begun_ = options_.may_begin();
+  if (begun_) return true;
+  int error = 0;
+  socklen_t size = sizeof error;
+  ::getsockopt(local_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  channel_.fail(error != 0 ? std::string("the connection was broken: ") + std::strerror(error)
+                           : "nobody of this job listens there any more");
+  return false;
+}
+
 void ChannelPump::write_local() {
+  if ((size_of(channel_.incoming()) > 0 || channel_.at_end()) && !has_begun()) return;
   for (;;) {
     const RingPieces pieces = channel_.incoming();
     if (size_of(pieces) == 0) break;
@@ -114,7 +136,7 @@ void ChannelPump::write_local() {
 }
 
 void ChannelPump::read_local() {
-  if (!local_ || channel_.has_ended()) return;
+  if (!local_ || channel_.has_ended() || !has_begun()) return;
   const RingPieces pieces = channel_.space();
   if (size_of(pieces) == 0) return;
   const ssize_t got = ::readv(local_.get(), pieces.data(), pieces[1].iov_len > 0 ? 2 : 1);

@@ -4,6 +4,8 @@
 
 #include <poll.h>
 
+#include <functional>
+
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "sys/channel.h"
@@ -16,6 +18,9 @@ class ChannelPump {
     // The end of what the local socket says is the end of it in both directions.
     bool ends_at_once = false;
     std::size_t window = kChannelWindow;
+    // Asked once, before anything is said or heard over the local socket and after it is connected:
+    // false is the end. Empty: nobody is asked.
+    std::function<bool()> may_begin = {};
   };
   // The local socket; none: the other end is told of the failure that is set, and that is all.
   ChannelPump(UniqueFd local, Options options);
@@ -41,12 +46,14 @@ class ChannelPump {
   void close_local();
 
  private:
+  [[nodiscard]] bool has_begun();
   void read_connection();
   void write_local();
   void read_local();
 
   UniqueFd local_;
   const Options options_;
+  bool begun_ = false;
   Channel channel_;
   UniqueFd connection_;
 };

@@ -69,5 +69,35 @@ TEST(ChannelPump, AConnectionThatIsResetIsAFailureWithItsReason) {
   EXPECT_EQ(pump.channel().failure(), "the connection was broken: Connection reset by peer");
 }
 
+TEST(ChannelPump, HearsNothingWhereItMayNotBegin) {
+  Pair local = tcp_pair();
+  say(local.there, "from somebody else");
+  int asked = 0;
+  ChannelPump pump(std::move(local.here), {.may_begin = [&] {
+                     ++asked;
+                     return false;
+                   }});
+  read_all(pump);
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(pump.channel().failure(), "nobody of this job listens there any more");
+}
+
+TEST(ChannelPump, IsAskedOnceWhetherItMayBegin) {
+  Pair local = tcp_pair();
+  say(local.there, "one");
+  int asked = 0;
+  ChannelPump pump(std::move(local.here), {.may_begin = [&] {
+                     ++asked;
+                     return true;
+                   }});
+  ChannelPump::Waits waits = pump.waits();
+  ASSERT_EQ(::poll(&waits.local, 1, 60'000), 1);
+  pump.step(waits);
+  local.there.reset();
+  read_all(pump);
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(pump.channel().failure(), std::nullopt);
+}
+
 }  // namespace
 }  // namespace divvy::sys
