@@ -91,8 +91,7 @@ Result<PortConnection> connect_to_member(sys::Loopback loopback, std::uint16_t p
                           if (before && now && *now == before) return true;
                           // One that has ended, or came late; whoever accepted is asked for.
                           const auto peer = sys::connected_at(loopback, port, from);
-                          return peer && *peer && (*peer)->inode != 0 &&
-                                 is_of_member((*peer)->uid);
+                          return peer && *peer && (*peer)->inode != 0 && is_of_member((*peer)->uid);
                         }};
 }
 

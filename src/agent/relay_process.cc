@@ -107,9 +107,10 @@ int relay(const run::MemberFolder& folder, UniqueFd channel) {
   ::signal(SIGPIPE, SIG_IGN);
   Relay keeps(*std::move(listener), {.folder = folder.path(),
                                      .folder_fd = folder.fd(),
-                                     .port_on_machine = [orders = *orders](std::uint16_t port) {
-                                       return run::port_on_machine(orders, port);
-                                     },
+                                     .port_on_machine =
+                                         [orders = *orders](std::uint16_t port) {
+                                           return run::port_on_machine(orders, port);
+                                         },
                                      .is_of_member = is_of_member(*orders)});
   tell(channel, run::kShepherdReady);
   keeps.run();

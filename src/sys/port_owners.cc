@@ -62,8 +62,8 @@ std::optional<PortSocket> find_local(std::istream& table,
     const auto row = next_row(table);
     // There may be very many connections behind those that listen.
     if (!row || row->state != kListens) break;
-    const auto at = static_cast<std::size_t>(std::ranges::find(addresses, row->local) -
-                                             addresses.begin());
+    const auto at =
+        static_cast<std::size_t>(std::ranges::find(addresses, row->local) - addresses.begin());
     if (at >= best) continue;
     best = at;
     found = row->socket;

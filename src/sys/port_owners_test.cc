@@ -102,8 +102,7 @@ TEST(PortOwners, AreTheUsersOfSockets) {
     ::setfsuid(::geteuid());
     return made;
   };
-  const UniqueFd server =
-      as_user([] { return ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); });
+  const UniqueFd server = as_user([] { return ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); });
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
