@@ -4,6 +4,7 @@
 
 #include "control/schedules.h"
 #include "control/testing.h"
+#include "store/people_table.h"
 
 namespace divvy::control {
 namespace {
@@ -231,6 +232,28 @@ TEST_F(SchedulesTest, OneThatIsSuspendedRunsNothingAndGoesOnWithoutWhatItMissed)
   suspend(R"({"suspended":false})");
   pass(0s);
   EXPECT_EQ(jobs(), 0U);
+  pass(10min);
+  EXPECT_EQ(jobs(), 1U);
+}
+
+TEST_F(SchedulesTest, NothingIsSubmittedForSomebodyWhoIsDisabled) {
+  make();
+  const auto set_disabled = [this](bool disabled) {
+    const Status done = daemon_.database->commit([&](store::Connection& connection) -> Status {
+      store::PeopleTable people(connection);
+      DIVVY_TRY(ada, people.find("ada"));
+      model::Person person = ada.value_or(model::Person{.name = "ada", .uid = {}, .created = {}});
+      if (!ada) DIVVY_RETURN_IF_ERROR(people.add(person));
+      person.disabled = disabled;
+      return people.change(person);
+    });
+    ASSERT_TRUE(done.has_value()) << done.error().message;
+  };
+  set_disabled(true);
+  pass(10min);
+  EXPECT_EQ(jobs(), 0U);
+  EXPECT_EQ(schedule().trouble, "a run was refused: ada is disabled");
+  set_disabled(false);
   pass(10min);
   EXPECT_EQ(jobs(), 1U);
 }

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "jobs/array.h"
+#include "store/people_table.h"
 
 namespace divvy::control {
 namespace {
@@ -26,6 +27,15 @@ tl::unexpected<Error> no_schedule(std::string_view name) {
   return err(ErrorCode::kNotFound,
              "there is no schedule {}; divvy schedule list shows those there are",
              escape_for_terminal(name.substr(0, 128)));
+}
+
+// Who is disabled asks for nothing any more, and so does nothing that asks in their name.
+Status check_enabled(store::Database& database, const std::string& owner) {
+  DIVVY_TRY(person, database.read([&](store::Connection& connection) {
+    return store::PeopleTable(connection).find(owner);
+  }));
+  if (!person || !person->disabled) return {};
+  return err(ErrorCode::kPermissionDenied, "{} is disabled", owner);
 }
 
 }  // namespace
@@ -215,7 +225,9 @@ void Schedules::submit(Schedule& schedule, const DueRun& run, WallTime now) {
   wanted.key =
       fmt::format("schedule/{}/{}/{}", schedule.name, schedule.made.time_since_epoch().count(),
                   run.at.time_since_epoch().count());
-  const auto submitted = parts_.dispatcher.submit(std::move(wanted));
+  const Status enabled = check_enabled(parts_.database, schedule.owner);
+  const auto submitted = enabled ? parts_.dispatcher.submit(std::move(wanted))
+                                 : Result<store::Submitted>(err(enabled.error()));
   schedule.last_at = now;
   if (submitted) {
     schedule.last_job = submitted->jobs.front().id;
