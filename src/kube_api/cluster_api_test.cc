@@ -206,6 +206,21 @@ TEST_F(ClusterApiTest, AMemberKeepsItsRankWhileThePodOfAnotherIsNotThere) {
   EXPECT_EQ(members.at("items").at(0).at("rank"), 1);
 }
 
+TEST_F(ClusterApiTest, AJobOfAnotherNamespaceWithTheSameNumberIsNotInTheWayOfOnesOwn) {
+  // Both come to the same number.
+  for (const auto& [space, name] : {std::pair("team-a", "train-320228"),
+                                    std::pair("team-b", "train-98682")}) {
+    api_.put("/apis/batch/v1/jobs",
+             {{"metadata", json::object{{"name", name},
+                                        {"namespace", space},
+                                        {"labels", json::object{{"divvy.dev/job", name}}}}},
+              {"spec", json::object{{"completions", 1}}}});
+  }
+  EXPECT_THAT(listed(), SizeIs(2));
+  ASSERT_EQ(id("train-320228"), id("train-98682"));
+  EXPECT_EQ(get("/v1/jobs/" + id("train-320228")).at("owner"), "team-a");
+}
+
 TEST_F(ClusterApiTest, OneMemberNeedsNoService) {
   ASSERT_EQ(ask("POST", "/v1/jobs", R"({"gpu": "1", "container": {"image": "a"}})").status, 201);
   EXPECT_TRUE(api_.get("/apis/batch/v1/namespaces/team-a/jobs/job-abcde"));
