@@ -208,8 +208,8 @@ TEST_F(ClusterApiTest, AMemberKeepsItsRankWhileThePodOfAnotherIsNotThere) {
 
 TEST_F(ClusterApiTest, AJobOfAnotherNamespaceWithTheSameNumberIsNotInTheWayOfOnesOwn) {
   // Both come to the same number.
-  for (const auto& [space, name] : {std::pair("team-a", "train-320228"),
-                                    std::pair("team-b", "train-98682")}) {
+  for (const auto& [space, name] :
+       {std::pair("team-a", "train-320228"), std::pair("team-b", "train-98682")}) {
     api_.put("/apis/batch/v1/jobs",
              {{"metadata", json::object{{"name", name},
                                         {"namespace", space},

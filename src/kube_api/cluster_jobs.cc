@@ -360,8 +360,7 @@ JobState state_of(const Group& group) {
 // counted.
 std::uint32_t rank_of(const Pod& pod, bool of_batch, std::size_t members, std::size_t counted) {
   const bool has_index = of_batch && pod.containers.size() == 1 && pod.facts.gang &&
-                         pod.facts.gang->kind == kube::GangKind::kJob &&
-                         pod.rank().index < members;
+                         pod.facts.gang->kind == kube::GangKind::kJob && pod.rank().index < members;
   return has_index ? pod.rank().index : static_cast<std::uint32_t>(counted);
 }
 
@@ -370,8 +369,7 @@ void add_members(const Group& group, ClusterJob& made) {
   const std::size_t members = member_count(group);
   for (const Pod& pod : group.pods) {
     for (const std::string& container : pod.containers) {
-      const std::uint32_t rank =
-          rank_of(pod, group.batch != nullptr, members, made.pods.size());
+      const std::uint32_t rank = rank_of(pod, group.batch != nullptr, members, made.pods.size());
       const json::object& status = container_status(*pod.document, container);
       const bool runs = !object_at(status, {"state", "running"}).empty();
       made.pods.push_back(

@@ -129,9 +129,8 @@ class ContainerReader {
   bool read_rest(const ClusterJob& job, const LogQuery& wanted) {
     if (reads_) return false;
     // Under the same name there is another one by now, or there is none.
-    const bool is_there =
-        (result_ || result_.error().code != ErrorCode::kNotFound) &&
-        std::ranges::find(job.pods, pod_.pod, &MemberPod::pod) == job.pods.end();
+    const bool is_there = (result_ || result_.error().code != ErrorCode::kNotFound) &&
+                          std::ranges::find(job.pods, pod_.pod, &MemberPod::pod) == job.pods.end();
     if (is_there) read(job, wanted, false);
     return !is_there || over();
   }

@@ -94,11 +94,12 @@ TEST_F(ClusterApiTest, FollowedOutputEndsWithTheJobAlsoWhereAPodWentWithoutAWord
   ASSERT_TRUE(response.stream) << response.body;
   int looks = 0;  // for pods, after the end
   Taker taker(caller_, [this, &looks, gone = false](const std::string& text) mutable {
-    const bool both = text.find("zero\n") != std::string::npos &&
-                      text.find("one\n") != std::string::npos;
+    const bool both =
+        text.find("zero\n") != std::string::npos && text.find("one\n") != std::string::npos;
     if (both && !std::exchange(gone, true)) {
       // Evicted, say: between one look and the next it has ended and is not there any more.
-      EXPECT_TRUE(api_.remove("/api/v1/namespaces/team-a/pods/rank-0", {{"gracePeriodSeconds", 0}}));
+      EXPECT_TRUE(
+          api_.remove("/api/v1/namespaces/team-a/pods/rank-0", {{"gracePeriodSeconds", 0}}));
       api_.put_text(log_of("rank-0"), "2026-01-01T00:00:07Z last words\n");
       api_.end_text(log_of("rank-0"));
       api_.end_text(log_of("rank-1"));
@@ -106,7 +107,8 @@ TEST_F(ClusterApiTest, FollowedOutputEndsWithTheJobAlsoWhereAPodWentWithoutAWord
       // Whoever would wait for ever may not see it any more.
       api_.set_fault([&looks](const std::string&, const std::string& path) {
         const bool forever = path.find("/log?") == std::string::npos && ++looks > 5000;
-        return forever ? std::optional(Error{ErrorCode::kPermissionDenied, "enough"}) : std::nullopt;
+        return forever ? std::optional(Error{ErrorCode::kPermissionDenied, "enough"})
+                       : std::nullopt;
       });
     }
     return false;
