@@ -19,6 +19,8 @@ namespace json = boost::json;
 
 // A leader that may not write any more has five seconds.
 constexpr std::chrono::seconds kWriteTime{4};
+// The webhook waits for the first look at namespaces and policies, and no probe waits for longer.
+constexpr std::chrono::seconds kUntilServed{10};
 
 std::uint64_t random_number() {
   std::uint64_t number = 0;
@@ -160,6 +162,10 @@ Result<std::unique_ptr<ClusterSide>> ClusterSide::create(const KubeOptions& opti
   made->webhook_ =
       std::make_unique<kube::WebhookRoutes>([side = made.get()] { return side->policy_; });
   if (!options.webhook_address.empty()) {
+    // Until then pods that ask for GPUs are refused; another replica may know more.
+    if (!made->controller_->await_policies(kUntilServed)) {
+      log_warning("namespaces and policies cannot be read yet");
+    }
     DIVVY_RETURN_IF_ERROR(made->serve_webhook(options));
   }
   DIVVY_RETURN_IF_ERROR(made->serve_metrics(config));

@@ -85,6 +85,15 @@ TEST_F(AuditTest, LeavesOutWhatChangesNothing) {
   EXPECT_TRUE(entries().empty());
 }
 
+TEST_F(AuditTest, ADryRunThatTheRouteDoesNotKnowHidesNoChange) {
+  EXPECT_EQ(send(eve_, "POST", "/v1/people", R"({"name":"finn"})", "dry_run=true").status, 201);
+  EXPECT_EQ(send(eve_, "DELETE", "/v1/people/finn", "", "dry_run").status, 200);
+  const auto audit = entries();
+  ASSERT_EQ(audit.size(), 2U);
+  EXPECT_EQ(audit[0].action, "addPerson");
+  EXPECT_EQ(audit[1].action, "removePerson");
+}
+
 // What there is of the audit log when a handler has committed something.
 std::vector<AuditRow> g_seen;
 

@@ -9,6 +9,7 @@
 #include "model/json_fields.h"
 #include "model/name.h"
 #include "store/people_table.h"
+#include "store/subject_table.h"
 
 namespace divvy::api {
 namespace {
@@ -24,6 +25,15 @@ Status read_person(JsonFields& fields, model::Person& person) {
   fields.read("uid", person.uid);
   fields.read("disabled", person.disabled);
   return fields.finish();
+}
+
+// Whom the kernel knows needs no entry until there is something to keep about them. Nobody has said
+// that an account of a provider with this name is them.
+Status add_themselves(Connection& connection, const model::Person& who, WallTime now) {
+  DIVVY_RETURN_IF_ERROR(PeopleTable(connection).add(who));
+  if (!who.uid) return {};
+  return store::SubjectTable(connection)
+      .add(store::kThisMachine, std::to_string(*who.uid), who.name, now);
 }
 
 }  // namespace
@@ -66,6 +76,10 @@ Answer change_person(const Call& call, const std::string& name) {
     changed = *std::move(person);
     JsonFields fields(body);
     DIVVY_RETURN_IF_ERROR(read_person(fields, changed));
+    // An admin says who it is.
+    if (fields.has("uid") && changed.uid) {
+      DIVVY_RETURN_IF_ERROR(store::SubjectTable(connection).remove(store::kThisMachine, name));
+    }
     return table.change(changed);
   });
   if (!done) return err(done.error());
@@ -108,8 +122,9 @@ Answer add_token(const Call& call) {
   const Status done = call.parts.database.commit([&](Connection& connection) -> Status {
     PeopleTable table(connection);
     DIVVY_TRY(known, table.find(owner));
-    // Whom the kernel knows needs no entry until there is something to keep about them.
-    if (!known && owner == call.who.name) DIVVY_RETURN_IF_ERROR(table.add(call.who));
+    if (!known && owner == call.who.name) {
+      DIVVY_RETURN_IF_ERROR(add_themselves(connection, call.who, now));
+    }
     DIVVY_TRY(token, table.add_token(owner, label, now, expires));
     made = std::move(token);
     return {};

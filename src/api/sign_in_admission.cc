@@ -34,6 +34,14 @@ Status check_first_sign_in(store::SubjectTable& subjects, const Person& person,
                        "another account of the provider signs in by this name; an admin removes "
                        "that user first if it is the same person");
   }
+  DIVVY_TRY(by_socket, subjects.subject_of(store::kThisMachine, person.name));
+  if (by_socket) {
+    return turned_away(
+        person.name, fmt::format("this is a user of the machine whom no admin has added; if it is "
+                                 "the same person, an admin says so with `divvy user set {} --uid "
+                                 "{}`",
+                                 person.name, *by_socket));
+  }
   // A name alone makes nobody an admin, and nobody root.
   if (person.role == Role::kAdmin && !is_admin_there) {
     return turned_away(person.name,

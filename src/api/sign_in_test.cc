@@ -397,6 +397,28 @@ TEST_F(SignInTest, NobodyBecomesAnAdminOrRootByAName) {
   EXPECT_EQ(person("eve")->role, Role::kAdmin);
 }
 
+TEST_F(SignInTest, AUserOfTheMachineWhoMadeATokenIsNobodysByName) {
+  constexpr uid_t kCleo = 3'999'997;
+  const auto made =
+      ask({.method = "POST", .path = "/v1/tokens", .query = {}, .body = "{}"}, "", kCleo);
+  ASSERT_EQ(made.status, 201) << made.body;
+  const std::string cleo = json::parse(made.body).at("user").as_string().c_str();
+  set_up({.new_users = true});
+  EXPECT_EQ(reason({{"sub", "9"}, {"preferred_username", cleo}}), "refused");
+  EXPECT_EQ(audit().front().status, 403);
+  // It is the same person, says an admin.
+  const std::string eve = add("eve", Role::kAdmin);
+  EXPECT_EQ(ask({.method = "PATCH",
+                 .path = "/v1/people/" + cleo,
+                 .query = {},
+                 .body = R"({"uid":3999997})"},
+                eve)
+                .status,
+            200);
+  EXPECT_EQ(reason({{"sub", "9"}, {"preferred_username", cleo}}), "");
+  EXPECT_EQ(person(cleo)->uid, kCleo);
+}
+
 TEST_F(SignInTest, GroupsSayWhoMayComeInAndWhoIsAnAdmin) {
   add("ada", Role::kUser);
   set_up({.allowed_groups = {"gpu-users"}, .admin_groups = {"ops"}});

@@ -18,6 +18,10 @@ namespace {
 
 namespace json = boost::json;
 
+std::string_view request_text(const json::object& pod) {
+  return text_at(pod, {"metadata", "annotations", kRequestAnnotation});
+}
+
 // A namespace that says something wrong is not in the way of pods that ask for nothing.
 Result<DialectPolicy> policy_for(const json::object& pod, std::string_view name_space,
                                  const AdmissionPolicy& policy) {
@@ -25,7 +29,7 @@ Result<DialectPolicy> policy_for(const json::object& pod, std::string_view name_
   auto said = policy.namespaces(name_space);
   if (said) return said;
   const auto asked = read_pod_request(pod, policy.dialects);
-  if (asked && !*asked) return policy.dialects;
+  if (asked && !*asked && request_text(pod).empty()) return policy.dialects;
   return said;
 }
 
@@ -38,6 +42,25 @@ bool is_mirror(const json::object& pod) {
   return !text_at(pod, {"metadata", "annotations", "kubernetes.io/config.mirror"}).empty();
 }
 
+// What the policy of its namespace denies it denies to all: whoever wrote the annotation may have
+// left it out.
+Status deny_models(const std::vector<std::string>& denied, PodRequest& noted) {
+  const model::Request& asked = noted.spec.request;
+  model::Request::Parts parts{.share = asked.share(),
+                              .memory = asked.memory(),
+                              .kind = asked.kind(),
+                              .allowed_models = asked.allowed_models(),
+                              .denied_models = asked.denied_models(),
+                              .topology = asked.topology(),
+                              .gang_size = asked.gang_size()};
+  for (const std::string& model : denied) {
+    if (!contains(parts.denied_models, model)) parts.denied_models.push_back(model);
+  }
+  DIVVY_TRY(request, model::Request::create(std::move(parts)));
+  noted.spec.request = std::move(request);
+  return {};
+}
+
 // A pod that was here before, because the API server asks again after other webhooks or because it
 // was copied from one that runs, has nothing but the annotation left of what its author wrote in
 // resources. It says no more than any pod can ask for, so it is a request like any other.
@@ -46,6 +69,7 @@ Result<std::optional<PodRequest>> request_of(const json::object& pod, const Dial
   auto noted = annotated_request(pod);
   if (!asked) {
     if (!noted) return err(std::move(noted).error());
+    if (*noted) DIVVY_RETURN_IF_ERROR(deny_models(policy.defaults.models_denied, **noted));
     return *std::move(noted);
   }
   if (noted && *noted && (*noted)->dialect != asked->dialect) {
@@ -63,10 +87,6 @@ bool has_gate(const json::object& pod) {
       array_at(pod, {"spec", "schedulingGates"}), [](const json::value& gate) {
         return gate.is_object() && text_at(gate.get_object(), {"name"}) == kQueueGate;
       });
-}
-
-std::string_view request_text(const json::object& pod) {
-  return text_at(pod, {"metadata", "annotations", kRequestAnnotation});
 }
 
 std::string_view allocation_text(const json::object& pod) {

@@ -144,6 +144,35 @@ TEST(Admission, RefusesAForgedAnnotationThatAsksForWhatNoPodCan) {
   EXPECT_THAT(answer.message, HasSubstr("what a pod cannot ask for"));
 }
 
+TEST(Admission, AForgedAnnotationGetsNoModelThatTheNamespaceDenies) {
+  AdmissionPolicy policy;
+  policy.namespaces = [](std::string_view) {
+    return DialectPolicy{.defaults = {.models_denied = {"H200"}}};
+  };
+  // Whatever was written before the policy was there, or by hand.
+  json::object forged = admitted(pod_of({{"nvidia.com/gpumem", "3000"}}));
+  const Answer answer = mutate(forged, {}, policy);
+  ASSERT_TRUE(answer.allowed) << answer.message;
+  const json::object result = patched(forged, answer);
+  const auto request = annotated_request(result);
+  ASSERT_TRUE(request.has_value() && request->has_value());
+  EXPECT_EQ((*request)->spec.request.denied_models(), std::vector<std::string>{"H200"});
+  // Asked again about its own result it changes nothing.
+  const auto again = annotated_request(patched(result, mutate(result, {}, policy)));
+  ASSERT_TRUE(again.has_value() && again->has_value());
+  EXPECT_EQ(**again, **request);
+}
+
+TEST(Admission, AForgedAnnotationIsRefusedWhereTheNamespaceSaysSomethingWrong) {
+  AdmissionPolicy policy;
+  policy.namespaces = [](std::string_view) -> Result<DialectPolicy> {
+    return err(ErrorCode::kInvalidArgument, "namespace team-a: a label is wrong");
+  };
+  const json::object forged = admitted(pod_of({{"nvidia.com/gpumem", "3000"}}));
+  EXPECT_FALSE(mutate(forged, {}, policy).allowed);
+  EXPECT_TRUE(mutate(pod_of({{"cpu", "2"}}), {}, policy).allowed);
+}
+
 TEST(Admission, NamesTheLimitRangeThatPutsGpusBack) {
   json::object document = admitted(pod_of({{"nvidia.com/gpumem", "3000"}}));
   document["spec"]

@@ -411,6 +411,12 @@ void ClusterQueue::give_up_moves(const std::string& why, WallTime now) {
 
 void ClusterQueue::end_moves(WallTime now) {
   give_up_places(now);
+  // One whose eviction nobody has answered yet is not asked to go any more: it would go for nobody.
+  Work* const pod = find(moving_->pod);
+  if (pod != nullptr && pod->lives() && !pod->leaves.empty() && (!pod->evicted || pod->pod_busy)) {
+    pod->leaves.clear();
+    leaving_.erase(moving_->pod_job);
+  }
   tell_moves(moving_->job, "", now);
   moving_.reset();
   planned_.reset();

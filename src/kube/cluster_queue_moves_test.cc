@@ -261,6 +261,37 @@ TEST_F(ClusterQueueMoves, AreGivenUpWhenTheSuccessorDoesNotStart) {
   EXPECT_EQ(evictions(), 1);
 }
 
+TEST_F(ClusterQueueMoves, APodThatCouldNotBeEvictedInTimeIsNotEvictedAfterwards) {
+  start(Defragmentation::kOn);
+  fragment();
+  // The API server takes everything else.
+  const auto work_without_evictions = [this] {
+    for (controller().hear_all();; controller().hear_all()) {
+      controller().decide();
+      if (controller().actions() == 0) return;
+      while (controller().actions() > 0) {
+        const bool evicts = controller().queued().front().kind == ActionKind::kEvictPod;
+        controller().act(0,
+                         evicts ? TestController::Fault::kNotDone : TestController::Fault::kNone);
+      }
+    }
+  };
+  for (int i = 0; i < 20 && controller().queue().moves().given_up == 0; ++i) {
+    work_without_evictions();
+    wait(10s);
+  }
+  ASSERT_EQ(controller().queue().moves().given_up, 1U);
+  EXPECT_THAT(told("whole", "DivvyMovesStopped"), HasSubstr("has not ended in time"));
+  for (int i = 0; i < 5; ++i) {
+    settle_all();
+    wait(1min);
+  }
+  ASSERT_EQ(evictions(), 0) << "it would go for nobody";
+  EXPECT_EQ(cluster_.phase("a"), "Running");
+  EXPECT_EQ(cluster_.phase(right_), "Running");
+  EXPECT_THAT(condition("a"), HasSubstr("True "));
+}
+
 TEST_F(ClusterQueueMoves, NoPodIsMovedThatCameALittleWhileAgo) {
   start(Defragmentation::kOn);
   rules_.defragmentation.least_stay = 2h;

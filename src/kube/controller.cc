@@ -355,8 +355,17 @@ ObjectPtr Controller::find_namespace(std::string_view name) const {
 
 Result<DialectPolicy> Controller::dialects_for(std::string_view name,
                                                const DialectPolicy& usual) const {
-  const ObjectPtr space = find_namespace(name);
-  if (space == nullptr) return usual;
+  // Whoever guesses lets pods past what is denied to all.
+  if (!await_policies(0ms)) {
+    return err(ErrorCode::kUnavailable,
+               "the controller was started a moment ago and has not read yet how the pods of "
+               "namespace {} are to be understood; try again",
+               name);
+  }
+  const ObjectPtr found = find_namespace(name);
+  // One that was made a moment ago has not been heard of, and a policy may name it.
+  const json::object unheard{{"metadata", json::object{{"name", name}}}};
+  const json::object* const space = found == nullptr ? &unheard : found.get();
   DialectPolicy policy = usual;
   if (const auto& mirror = mirrors_.at(static_cast<std::size_t>(ObjectKind::kPolicy))) {
     PolicyObjects policies;
@@ -371,6 +380,14 @@ Result<DialectPolicy> Controller::dialects_for(std::string_view name,
     }
   }
   return namespace_policy(*space, std::move(policy));
+}
+
+bool Controller::await_policies(std::chrono::milliseconds most) const {
+  return std::ranges::all_of(
+      std::array{ObjectKind::kNamespace, ObjectKind::kPolicy}, [&](ObjectKind kind) {
+        const auto& mirror = mirrors_.at(static_cast<std::size_t>(kind));
+        return mirror == nullptr || mirror->synced() || mirror->await_synced(most);
+      });
 }
 
 Controller::Load Controller::load() {

@@ -61,9 +61,12 @@ class Controller {
   // As its mirror has it; null where it has none (yet). Of every replica.
   [[nodiscard]] ObjectPtr find_namespace(std::string_view name) const;
   // How the pods of a namespace are read: as it says itself, as its policy does, or as is usual.
-  // Refused: it says something that cannot be meant. Of every replica.
+  // Refused: it says something that cannot be meant. kUnavailable: nobody knows yet, because
+  // namespaces or policies have not been read since the start. Of every replica.
   [[nodiscard]] Result<DialectPolicy> dialects_for(std::string_view name,
                                                    const DialectPolicy& usual) const;
+  // Returns when dialects_for() knows them all; false: not within that time.
+  [[nodiscard]] bool await_policies(std::chrono::milliseconds most) const;
   // Of the leader; 0 elsewhere.
   struct Load {
     std::size_t pods = 0;

@@ -219,7 +219,7 @@ TEST_F(ControllerTest, EveryReplicaReadsPodsAsTheirNamespaceAndItsPolicySay) {
   api_.put("/apis/divvy.dev/v1/policies",
            {{"metadata", {{"name", "serving"}}},
             {"spec",
-             {{"namespaces", json::array{"team-a"}},
+             {{"namespaces", json::array{"team-a", "not-heard-of"}},
               {"dialects", {{"nvidiaGpus", "replicas"}, {"replicasPerGpu", 4}}}}}});
   const auto running = controller("one");
   // It has seen both when it tells for how many namespaces the policy holds.
@@ -231,6 +231,32 @@ TEST_F(ControllerTest, EveryReplicaReadsPodsAsTheirNamespaceAndItsPolicySay) {
   ASSERT_TRUE(policy.has_value());
   EXPECT_EQ(policy->nvidia_gpus, NvidiaGpus::kReplicas);
   EXPECT_EQ(running->dialects_for("elsewhere", usual), usual);
+  const auto new_one = running->dialects_for("not-heard-of", usual);
+  ASSERT_TRUE(new_one.has_value());
+  EXPECT_EQ(new_one->nvidia_gpus, NvidiaGpus::kReplicas) << "it was made a moment ago";
+}
+
+TEST_F(ControllerTest, NoPodIsReadBeforePoliciesAreKnown) {
+  api_.put("/apis/divvy.dev/v1/policies",
+           {{"metadata", {{"name", "frugal"}}},
+            {"spec",
+             {{"namespaces", json::array{"team-a"}},
+              {"placement", {{"notModels", json::array{"H200"}}}}}}});
+  // An API server that is slow, or on its way up again.
+  api_.set_fault([](const std::string&, const std::string& path) -> std::optional<Error> {
+    if (path.find("/policies") == std::string::npos) return std::nullopt;
+    return Error{ErrorCode::kUnavailable, "not yet"};
+  });
+  const auto running = controller("one");
+  const DialectPolicy usual;
+  const auto unknown = running->dialects_for("team-a", usual);
+  ASSERT_FALSE(unknown.has_value());
+  EXPECT_EQ(unknown.error().code, ErrorCode::kUnavailable);
+  api_.set_fault(nullptr);
+  ASSERT_TRUE(running->await_policies(std::chrono::minutes(2)));
+  const auto known = running->dialects_for("team-a", usual);
+  ASSERT_TRUE(known.has_value());
+  EXPECT_EQ(known->defaults.models_denied, std::vector<std::string>{"H200"});
 }
 
 }  // namespace

@@ -132,7 +132,11 @@ class HttpApi::Impl {
     net::HttpRequest request = make("GET", path, {}, nullptr);
     // What is refused comes as a document nevertheless.
     request.headers["accept"] = "*/*";
-    const auto answer = connections_->follow(request, std::nullopt, take, stop);
+    // What is followed may say nothing for long; what is there already comes at once.
+    const auto resource = ResourcePath::parse(path);
+    const bool follows = resource && resource->parameter("follow") == "true";
+    const auto silence = follows ? std::nullopt : std::optional(options_.timeout);
+    const auto answer = connections_->follow(request, silence, take, stop);
     if (!answer) return err(unanswered(answer.error(), what));
     if (!is_success(answer->status)) {
       return err(error_of_answer(answer->status, answer->body, what));

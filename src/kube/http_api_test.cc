@@ -349,6 +349,9 @@ TEST_F(HttpApiTest, AServerThatHangsIsGivenUp) {
   EXPECT_EQ(code_of(api_->get(kPods)), ErrorCode::kUnavailable);
   EXPECT_EQ(code_of(api_->watch(kPods, [](const WatchEvent&) { return true; })),
             ErrorCode::kUnavailable);
+  const Status read = api_->read_text(kPods + "/b/log", [](std::string_view) { return true; }, {});
+  ASSERT_FALSE(read.has_value());
+  EXPECT_EQ(read.error().code, ErrorCode::kUnavailable);
   release.set_value();
 }
 

@@ -179,8 +179,16 @@ Result<ClusterJob> ClusterApi::find_job(model::JobId id) {
                "there is no job {} in the cluster; `divvy list --all` shows those there are", id);
   }
   if (std::ranges::count_if(all, is_it) > 1) {
+    // Numbers are made from names, which others choose: theirs do not stand in the way of one's
+    // own.
+    const auto is_own = [&](const ClusterJob& one) {
+      return is_it(one) && one.space() == options_.space;
+    };
+    if (std::ranges::count_if(all, is_own) == 1)
+      return std::move(*std::ranges::find_if(all, is_own));
     return err(ErrorCode::kFailedPrecondition,
-               "two jobs have the number {}; name it NAMESPACE/NAME instead", id);
+               "two jobs have the number {}; ask with a context of the namespace that it is in",
+               id);
   }
   return std::move(*found);
 }

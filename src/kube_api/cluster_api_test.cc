@@ -186,6 +186,41 @@ TEST_F(ClusterApiTest, SubmitMakesAnIndexedJobWhosePodsAskForTheSame) {
             made.at("metadata").at("uid"));
 }
 
+TEST_F(ClusterApiTest, AMemberKeepsItsRankWhileThePodOfAnotherIsNotThere) {
+  ASSERT_EQ(ask("POST", "/v1/jobs", kGang).status, 201);
+  // The one with index 0 was evicted, and its Job has not made another one yet.
+  api_.put("/api/v1/pods", json::parse(R"json({
+    "metadata": {"name": "train-abcde-1-x", "namespace": "team-a",
+      "labels": {"divvy.dev/job": "train-abcde", "batch.kubernetes.io/job-completion-index": "1"},
+      "annotations": {"divvy.dev/request": "{\"version\": 1, \"dialect\": \"divvy\", \"containers\": [\"main\"], \"spec\": {\"gpu\": \"0.5\", \"holder\": \"slice\"}}"},
+      "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "train-abcde", "uid": "j",
+                           "controller": true}]},
+    "spec": {"nodeName": "node-1", "containers": [{"name": "main", "image": "train:1"}],
+             "resourceClaims": [{"name": "divvy", "resourceClaimName": "divvy-x"}]},
+    "status": {"phase": "Running", "containerStatuses": [
+      {"name": "main", "state": {"running": {"startedAt": "2026-01-01T00:00:05Z"}}}]}})json")
+                               .as_object());
+  const json::object members = get("/v1/jobs/" + id("train") + "/members");
+  ASSERT_EQ(members.at("items").as_array().size(), 1U);
+  EXPECT_EQ(members.at("items").at(0).at("name"), "train-abcde-1-x");
+  EXPECT_EQ(members.at("items").at(0).at("rank"), 1);
+}
+
+TEST_F(ClusterApiTest, AJobOfAnotherNamespaceWithTheSameNumberIsNotInTheWayOfOnesOwn) {
+  // Both come to the same number.
+  for (const auto& [space, name] :
+       {std::pair("team-a", "train-320228"), std::pair("team-b", "train-98682")}) {
+    api_.put("/apis/batch/v1/jobs",
+             {{"metadata", json::object{{"name", name},
+                                        {"namespace", space},
+                                        {"labels", json::object{{"divvy.dev/job", name}}}}},
+              {"spec", json::object{{"completions", 1}}}});
+  }
+  EXPECT_THAT(listed(), SizeIs(2));
+  ASSERT_EQ(id("train-320228"), id("train-98682"));
+  EXPECT_EQ(get("/v1/jobs/" + id("train-320228")).at("owner"), "team-a");
+}
+
 TEST_F(ClusterApiTest, OneMemberNeedsNoService) {
   ASSERT_EQ(ask("POST", "/v1/jobs", R"({"gpu": "1", "container": {"image": "a"}})").status, 201);
   EXPECT_TRUE(api_.get("/apis/batch/v1/namespaces/team-a/jobs/job-abcde"));

@@ -356,11 +356,20 @@ JobState state_of(const Group& group) {
   return any(Phase::kFailed) ? JobState::kFailed : JobState::kSucceeded;
 }
 
+// The index that its Job gave the pod, also while a pod before it is not there; other members are
+// counted.
+std::uint32_t rank_of(const Pod& pod, bool of_batch, std::size_t members, std::size_t counted) {
+  const bool has_index = of_batch && pod.containers.size() == 1 && pod.facts.gang &&
+                         pod.facts.gang->kind == kube::GangKind::kJob && pod.rank().index < members;
+  return has_index ? pod.rank().index : static_cast<std::uint32_t>(counted);
+}
+
 void add_members(const Group& group, ClusterJob& made) {
   model::Job& job = made.job;
+  const std::size_t members = member_count(group);
   for (const Pod& pod : group.pods) {
     for (const std::string& container : pod.containers) {
-      const auto rank = static_cast<std::uint32_t>(made.pods.size());
+      const std::uint32_t rank = rank_of(pod, group.batch != nullptr, members, made.pods.size());
       const json::object& status = container_status(*pod.document, container);
       const bool runs = !object_at(status, {"state", "running"}).empty();
       made.pods.push_back(

@@ -7,11 +7,13 @@
 #include <boost/json.hpp>
 #include <condition_variable>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <set>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "api/gpu_documents.h"
 #include "api/job_documents.h"
@@ -98,13 +100,13 @@ bool is_wanted(const MemberPod& pod, const LogQuery& wanted) {
 // end them when they like. Of one thread, but for the one that it has.
 class ContainerReader {
  public:
-  ContainerReader(kube::ApiServer& api, FollowedLines& lines, std::uint32_t rank)
-      : api_(api), lines_(lines), rank_(rank), splitter_(rank) {}
+  ContainerReader(kube::ApiServer& api, FollowedLines& lines, MemberPod pod)
+      : api_(api), lines_(lines), pod_(std::move(pod)), splitter_(pod_.rank) {}
 
   // Nothing more comes of it: it has been read to its end, or cannot be.
   [[nodiscard]] bool over() const { return !reads_ && (whole_ || given_up_); }
   // Reads on, from where the last connection ended. `runs`: the container did a moment ago.
-  void read(const ClusterJob& job, const MemberPod& pod, LogQuery wanted, bool runs) {
+  void read(const ClusterJob& job, LogQuery wanted, bool runs) {
     if (reads_ || over() || !check_last()) return;
     if (const auto last = splitter_.last()) {
       wanted.since = last;
@@ -114,13 +116,23 @@ class ContainerReader {
     reads_ = true;
     lines_.begin();
     try {
-      thread_ = std::jthread([this, runs, path = log_path(job, pod, wanted)](
+      thread_ = std::jthread([this, runs, path = log_path(job, pod_, wanted)](
                                  const std::stop_token& stop) { read_all(path, runs, stop); });
     } catch (const std::system_error& error) {
       reads_ = false;
       lines_.end(splitter_, true);
       give_up(error.what());
     }
+  }
+  // Its pod is none of the job's any more: another one was made in its stead, or none. What it has
+  // written is read as far as the pod is still there. True: nothing more comes.
+  bool read_rest(const ClusterJob& job, const LogQuery& wanted) {
+    if (reads_) return false;
+    // Under the same name there is another one by now, or there is none.
+    const bool is_there = (result_ || result_.error().code != ErrorCode::kNotFound) &&
+                          std::ranges::find(job.pods, pod_.pod, &MemberPod::pod) == job.pods.end();
+    if (is_there) read(job, wanted, false);
+    return !is_there || over();
   }
 
  private:
@@ -136,7 +148,7 @@ class ContainerReader {
   }
   void give_up(const std::string& why) {
     given_up_ = true;
-    lines_.say(splitter_, rank_, "its output cannot be read: " + why);
+    lines_.say(splitter_, pod_.rank, "its output cannot be read: " + why);
   }
   void read_all(const std::string& path, bool runs, const std::stop_token& stop) {
     result_ = api_.read_text(
@@ -149,7 +161,7 @@ class ContainerReader {
 
   kube::ApiServer& api_;
   FollowedLines& lines_;
-  const std::uint32_t rank_;
+  const MemberPod pod_;
   // Of its thread while it reads.
   LineSplitter splitter_;
   Status result_;
@@ -312,16 +324,21 @@ ClusterApi::Answer ClusterApi::read_logs(const Asked& asked, const ClusterJob& j
         const auto now = look_again(job);
         gone = !now && !may_work_later(now.error());
         ended = now && model::is_finished(now->job.state);
+        std::set<std::string> there;
         for (std::size_t i = 0; now && i < now->pods.size(); ++i) {
           const MemberPod& pod = now->pods[i];
-          if (!is_wanted(pod, wanted)) continue;
           const std::string key = pod.uid + "/" + pod.container;
+          there.insert(key);
+          if (!is_wanted(pod, wanted)) continue;
           if (!readers.contains(key) && readers.size() >= kMostFollowed) {
             more = true;
             continue;
           }
-          readers.try_emplace(key, api_, lines, pod.rank)
-              .first->second.read(*now, pod, wanted, pod.runs);
+          readers.try_emplace(key, api_, lines, pod).first->second.read(*now, wanted, pod.runs);
+        }
+        for (auto it = readers.begin(); now && it != readers.end();) {
+          const bool left = !there.contains(it->first) && it->second.read_rest(*now, wanted);
+          it = left ? readers.erase(it) : std::next(it);
         }
         if (more && !std::exchange(said_more, true) &&
             !stream.send(fmt::format("divvy: the output of {} members is followed, not that of the "

@@ -1,4 +1,6 @@
 // Output of pods, and what happens, while it is sent.
+#include <utility>
+
 #include "kube_api/cluster_api_fixture.h"
 
 namespace divvy::kube_api {
@@ -76,6 +78,44 @@ TEST_F(ClusterApiTest, FollowedOutputGoesOnBehindAConnectionThatEnded) {
   EXPECT_EQ(taker.text, "one\nsame time\nalso\ntwo\nthree\n");
   const auto requests = api_.requests();
   EXPECT_THAT(requests, ::testing::Contains(HasSubstr("sinceTime=2026-01-01T00%3A00%3A07Z")));
+}
+
+TEST_F(ClusterApiTest, FollowedOutputEndsWithTheJobAlsoWhereAPodWentWithoutAWord) {
+  for (const char* name : {"rank-0", "rank-1"}) {
+    cluster_.create_pod(
+        {.name = name, .gpu = "0.2", .gang = kube::PodGang{.name = "team", .size = 2}});
+  }
+  settle();
+  tell("rank-0", "Running");
+  tell("rank-1", "Running");
+  api_.put_text(log_of("rank-0"), "2026-01-01T00:00:06Z zero\n");
+  api_.put_text(log_of("rank-1"), "2026-01-01T00:00:06Z one\n");
+  const auto response = ask("GET", "/v1/jobs/" + id("team") + "/logs?follow=true");
+  ASSERT_TRUE(response.stream) << response.body;
+  int looks = 0;  // for pods, after the end
+  Taker taker(caller_, [this, &looks, gone = false](const std::string& text) mutable {
+    const bool both =
+        text.find("zero\n") != std::string::npos && text.find("one\n") != std::string::npos;
+    if (both && !std::exchange(gone, true)) {
+      // Evicted, say: between one look and the next it has ended and is not there any more.
+      EXPECT_TRUE(
+          api_.remove("/api/v1/namespaces/team-a/pods/rank-0", {{"gracePeriodSeconds", 0}}));
+      api_.put_text(log_of("rank-0"), "2026-01-01T00:00:07Z last words\n");
+      api_.end_text(log_of("rank-0"));
+      api_.end_text(log_of("rank-1"));
+      tell("rank-1", "Succeeded");
+      // Whoever would wait for ever may not see it any more.
+      api_.set_fault([&looks](const std::string&, const std::string& path) {
+        const bool forever = path.find("/log?") == std::string::npos && ++looks > 5000;
+        return forever ? std::optional(Error{ErrorCode::kPermissionDenied, "enough"})
+                       : std::nullopt;
+      });
+    }
+    return false;
+  });
+  response.stream(taker);
+  EXPECT_LE(looks, 5000) << "it goes on although the job has ended";
+  EXPECT_THAT(taker.text, AllOf(HasSubstr("zero\n"), HasSubstr("last words\n")));
 }
 
 TEST_F(ClusterApiTest, PodsAreNotListedForEachLineOfTheirOutput) {

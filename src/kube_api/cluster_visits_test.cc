@@ -325,6 +325,7 @@ TEST_F(ClusterVisits, CopiesAreTarOnTheOtherSide) {
   ASSERT_TRUE(socket) << refused_.body;
   EXPECT_THAT(path_, HasSubstr("command=tar&command=-x&command=-f&command=-&command=-C&"
                                "command=%2Fdata"));
+  EXPECT_EQ(listen(socket.get()).end->exit_code, 127);
 }
 
 TEST_F(ClusterVisits, APortIsBytesBothWays) {

@@ -225,7 +225,15 @@ Result<Provider::DeviceState> Provider::ask_device(std::string_view device_code)
 Result<Claims> Provider::verify(std::string_view id_token, const Occasion& occasion) {
   DIVVY_TRY(token, read_jwt(id_token));
   DIVVY_TRY(keys, keys_for(token));
-  DIVVY_RETURN_IF_ERROR(check_signature(token, *keys));
+  if (!check_signature(token, *keys)) {
+    // A new key may be called as an old one was, or be called nothing.
+    {
+      const std::lock_guard lock(mutex_);
+      if (keys_ == keys && clock_.now() - keys_at_ >= kBetweenLooks) keys_ = nullptr;
+    }
+    DIVVY_TRY(now_there, keys_for(token));
+    DIVVY_RETURN_IF_ERROR(check_signature(token, *now_there));
+  }
   return check_claims(token, {.issuer = options_.issuer,
                               .client_id = options_.client_id,
                               .user_claim = options_.user_claim,

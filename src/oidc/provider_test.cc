@@ -75,6 +75,29 @@ TEST_F(ProviderTest, IsAskedForNewKeysOnceAMinuteAtMost) {
   EXPECT_EQ(fake_.asked("/jwks"), 2);
 }
 
+TEST_F(ProviderTest, ANewKeyWithoutANameIsAskedForLikeAnyOther) {
+  const auto verify_unnamed = [this](const TestKey& key) {
+    const std::int64_t now =
+        std::chrono::floor<std::chrono::seconds>(clock_.wall_now()).time_since_epoch().count();
+    const std::string signed_by =
+        key.sign(json::object{{"alg", "RS256"}}, {{"iss", fake_.issuer},
+                                                  {"sub", "a7"},
+                                                  {"aud", "divvy"},
+                                                  {"exp", now + 600},
+                                                  {"iat", now},
+                                                  {"preferred_username", "ada"}});
+    return provider_->verify(signed_by, {.nonce = std::nullopt, .began = clock_.wall_now()});
+  };
+  EXPECT_TRUE(verify_unnamed(TestKey::rsa()).has_value());
+  fake_.keys = testing::key_set({&TestKey::other_rsa()});
+  EXPECT_FALSE(verify_unnamed(TestKey::other_rsa()).has_value());
+  EXPECT_EQ(fake_.asked("/jwks"), 1) << "not more than once a minute";
+  clock_.advance(std::chrono::minutes(1));
+  EXPECT_TRUE(verify_unnamed(TestKey::other_rsa()).has_value());
+  EXPECT_FALSE(verify_unnamed(TestKey::rsa()).has_value());
+  EXPECT_EQ(fake_.asked("/jwks"), 2);
+}
+
 TEST_F(ProviderTest, AKeyThatItTookBackIsBelievedForNoMoreThanAnHour) {
   EXPECT_TRUE(verify(TestKey::rsa()).has_value());
   fake_.keys = testing::key_set({&TestKey::p256()});

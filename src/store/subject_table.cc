@@ -29,4 +29,9 @@ Status SubjectTable::add(std::string_view issuer, std::string_view subject, std:
   return done;
 }
 
+Status SubjectTable::remove(std::string_view issuer, std::string_view user) {
+  DIVVY_TRY(removal, connection_.prepare("DELETE FROM subjects WHERE issuer = ? AND user = ?"));
+  return removal.add(issuer).add(user).run();
+}
+
 }  // namespace divvy::store

@@ -13,6 +13,10 @@
 
 namespace divvy::store {
 
+// In the place of an issuer: whom the kernel of this machine vouches for, by their uid, and of whom
+// no admin has said who they are elsewhere.
+inline constexpr std::string_view kThisMachine = "";
+
 class SubjectTable {
  public:
   explicit SubjectTable(Connection& connection) : connection_(connection) {}
@@ -26,6 +30,8 @@ class SubjectTable {
   // kAlreadyExists where the account signs in as somebody, or another one as this user.
   [[nodiscard]] Status add(std::string_view issuer, std::string_view subject, std::string_view user,
                            WallTime at);
+  // Nothing happens where there is none.
+  [[nodiscard]] Status remove(std::string_view issuer, std::string_view user);
 
  private:
   Connection& connection_;

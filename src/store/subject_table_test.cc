@@ -56,5 +56,15 @@ TEST_F(SubjectTableTest, NobodyIsBoundToAUserThatIsRemoved) {
   EXPECT_EQ(find("https://id", "1"), std::nullopt);
 }
 
+TEST_F(SubjectTableTest, OneOfAnIssuerIsForgotten) {
+  add_person("ada");
+  ASSERT_TRUE(add(std::string(kThisMachine), "1003", "ada"));
+  ASSERT_TRUE(add("https://id", "1", "ada"));
+  commit(
+      [](Connection& connection) { return SubjectTable(connection).remove(kThisMachine, "ada"); });
+  EXPECT_EQ(find(std::string(kThisMachine), "1003"), std::nullopt);
+  EXPECT_EQ(find("https://id", "1"), "ada");
+}
+
 }  // namespace
 }  // namespace divvy::store
