@@ -1,6 +1,7 @@
 // Commands that change jobs: suspend, resume, requeue, update, delete, prune.
 #include <CLI/CLI.hpp>
 #include <boost/json.hpp>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -34,18 +35,29 @@ struct Request {
   std::string body{};
 };
 
+// Of the jobs that have not ended and that the query asks for, however many, those that are meant.
+tl::expected<std::vector<std::uint64_t>, int> unfinished_jobs(
+    const Session& session, const QueryParts& query,
+    const std::function<bool(const Answer&)>& is_meant) {
+  std::vector<std::uint64_t> ids;
+  for (std::string after;;) {
+    QueryParts parts = query;
+    parts.insert(parts.end(), {{"state", kUnfinished}, {"after", after}, {"limit", "1000"}});
+    const Asked page = ask(session, "GET", "/v1/jobs" + write_query(parts));
+    if (!page) return tl::unexpected(page.status());
+    for (const Answer& job : page.answer()["items"].items()) {
+      if (!is_meant(job)) continue;
+      ids.push_back(static_cast<std::uint64_t>(job["id"].number().value_or(0)));
+    }
+    after = page.answer()["next"].text();
+    if (after.empty()) return ids;
+  }
+}
+
 // With --array, all tasks of it that have not ended.
 tl::expected<std::vector<std::uint64_t>, int> tasks_of(const Session& session, std::uint64_t job) {
-  const Asked found = ask(
-      session, "GET",
-      "/v1/jobs" +
-          write_query({{"array", std::to_string(job)}, {"state", kUnfinished}, {"limit", "1000"}}));
-  if (!found) return tl::unexpected(found.status());
-  std::vector<std::uint64_t> ids;
-  for (const Answer& task : found.answer()["items"].items()) {
-    ids.push_back(static_cast<std::uint64_t>(task["id"].number().value_or(0)));
-  }
-  return ids;
+  return unfinished_jobs(session, {{"array", std::to_string(job)}},
+                         [](const Answer&) { return true; });
 }
 
 // Of one's own jobs that have not ended, those with the labels: whoever may change the jobs of
@@ -54,21 +66,8 @@ tl::expected<std::vector<std::uint64_t>, int> jobs_with(const Session& session,
                                                         const LabelSelector& selector) {
   const Asked me = ask(session, "GET", "/v1/whoami");
   if (!me) return tl::unexpected(me.status());
-  std::vector<std::uint64_t> ids;
-  for (std::string after;;) {
-    const Asked page = ask(session, "GET",
-                           "/v1/jobs" + write_query({{"owner", me.answer()["name"].raw()},
-                                                     {"state", kUnfinished},
-                                                     {"after", after},
-                                                     {"limit", "1000"}}));
-    if (!page) return tl::unexpected(page.status());
-    for (const Answer& job : page.answer()["items"].items()) {
-      if (!selector.matches(job)) continue;
-      ids.push_back(static_cast<std::uint64_t>(job["id"].number().value_or(0)));
-    }
-    after = page.answer()["next"].text();
-    if (after.empty()) return ids;
-  }
+  return unfinished_jobs(session, {{"owner", me.answer()["name"].raw()}},
+                         [&](const Answer& job) { return selector.matches(job); });
 }
 
 int change_one(const Session& session, std::uint64_t job, const Request& request) {

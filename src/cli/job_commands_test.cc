@@ -229,6 +229,20 @@ TEST_F(JobCommands, DeleteSuspendAndResumeGoOnAfterOneThatFails) {
   EXPECT_EQ(daemon_.last_asked(), R"(POST /v1/jobs/prune {"older_than":"1d"})");
 }
 
+TEST_F(JobCommands, AnArrayIsDeletedHoweverManyTasksItHas) {
+  daemon_.on("GET /v1/jobs", [](const net::HttpRequest& request) {
+    const bool first = request.query.find("after=") == std::string::npos;
+    return net::HttpResponse{.body = first ? R"({"items":[{"id":18}],"next":18})"
+                                           : R"({"items":[{"id":17}],"next":null})"};
+  });
+  daemon_.on("DELETE /v1/jobs/17", R"({"id":17,"state":"cancelled"})");
+  daemon_.on("DELETE /v1/jobs/18", R"({"id":18,"state":"cancelled"})");
+  const CliOutcome outcome = divvy({"delete", "17", "--array"});
+  EXPECT_EQ(outcome.status, kExitOk) << outcome.err;
+  EXPECT_EQ(outcome.out, "job 18 is cancelled\njob 17 is cancelled\n");
+  EXPECT_TRUE(contains(daemon_.asked()[1], "array=17")) << daemon_.asked()[1];
+}
+
 TEST_F(JobCommands, UpdateSendsWhatChangesAndSaysWhatDid) {
   daemon_.on("PATCH /v1/jobs/17", R"({"id":17,"state":"queued","history":[
       {"state":"queued","reason":"priority 7 instead of 0, by ada"}]})");
