@@ -184,7 +184,7 @@ void add_update(CommandTree& tree) {
   option("--expected", arguments->expected, "How long it will take, as you guess, or none", "TIME");
   option("--queue", arguments->queue, "Another queue, while it waits", "QUEUE");
   option("--gpu", arguments->gpu, "How much of a GPU, or how many, while it waits", "SHARE");
-  option("--gpu-mem", arguments->gpu_memory, "Memory on a part of a GPU, while it waits", "SIZE");
+  option("--gpu-mem", arguments->gpu_memory, "Memory on each GPU, while it waits", "SIZE");
   option("--members", arguments->members, "So many members, while it waits", "NUMBER");
 }
 
