@@ -448,6 +448,12 @@ TEST_F(JobCommands, SubmitRefusesWrongOptions) {
   EXPECT_TRUE(daemon_.asked().empty());
 }
 
+TEST_F(JobCommands, SubmitAfterANameSaysThatItTakesANumber) {
+  const CliOutcome outcome = divvy({"submit", "--after", "train:failed", "--", "a"});
+  EXPECT_EQ(outcome.status, kExitUsage);
+  EXPECT_TRUE(contains(outcome.err, "\"train\" is no number of a job; write 17")) << outcome.err;
+}
+
 TEST_F(JobCommands, SubmitWithFollowShowsTheOutputAndHasTheExitStatusOfTheJob) {
   daemon_.on("GET /v1/node", "{}");
   daemon_.on("POST /v1/jobs", R"({"items":[{"id":17,"name":"train","state":"queued"}]})", 201);
