@@ -184,8 +184,9 @@ Findings examine_daemon(const DoctorInput& input) {
     findings.push_back({"daemon.version", Verdict::kError,
                         reply ? fmt::format("divvyd answers with status {}", reply->status)
                               : "divvyd does not answer: " + reply.error().message,
-                        "Look at its log (`journalctl -u divvyd`) and restart it; tenants go on "
-                        "meanwhile."});
+                        fmt::format("Look at its log (`journalctl -u divvyd`, or {} of a divvyd of "
+                                    "your own) and restart it; tenants go on meanwhile.",
+                                    (input.state_folder / "divvyd.log").string())});
   } else {
     findings.push_back({"daemon.version", Verdict::kWarning,
                         fmt::format("no divvyd runs in {}", input.run_folder.string()),
