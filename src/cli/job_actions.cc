@@ -54,10 +54,16 @@ tl::expected<std::vector<std::uint64_t>, int> unfinished_jobs(
   }
 }
 
-// With --array, all tasks of it that have not ended.
+// With --array, all tasks of its array that have not ended.
 tl::expected<std::vector<std::uint64_t>, int> tasks_of(const Session& session, std::uint64_t job) {
-  return unfinished_jobs(session, {{"array", std::to_string(job)}},
-                         [](const Answer&) { return true; });
+  const Asked one = ask(session, "GET", fmt::format("/v1/jobs/{}", job));
+  if (!one) return tl::unexpected(one.status());
+  const std::string array = one.answer()["array"].text();
+  if (array.empty()) {
+    session.say(fmt::format("job {} is no task of an array; leave --array out", job));
+    return tl::unexpected(kExitUsage);
+  }
+  return unfinished_jobs(session, {{"array", array}}, [](const Answer&) { return true; });
 }
 
 // Of one's own jobs that have not ended, those with the labels: whoever may change the jobs of
@@ -100,7 +106,8 @@ Result<int> change(const Session& session, const ActionArguments& arguments,
     if (status == kExitOk) status = trouble;
   };
   for (const std::string& typed : arguments.jobs) {
-    const auto id = find_job(session, typed, JobMeant::kOnly);
+    const auto id =
+        find_job(session, typed, arguments.array ? JobMeant::kOnlyArray : JobMeant::kOnly);
     if (!id) {
       note(id.error());
       continue;

@@ -260,17 +260,30 @@ TEST_F(JobCommands, DeleteSuspendAndResumeGoOnAfterOneThatFails) {
 }
 
 TEST_F(JobCommands, AnArrayIsDeletedHoweverManyTasksItHas) {
+  daemon_.on("GET /v1/jobs/17", R"({"id":17,"array":17})");
+  daemon_.on("GET /v1/jobs/18", R"({"id":18,"array":17})");
+  daemon_.on("GET /v1/jobs/19", R"({"id":19,"array":null})");
   daemon_.on("GET /v1/jobs", [](const net::HttpRequest& request) {
+    if (request.query.find("name=") != std::string::npos) {
+      return net::HttpResponse{.body = R"({"items":[{"id":18,"array":17},{"id":17,"array":17}]})"};
+    }
+    EXPECT_NE(request.query.find("array=17&"), std::string::npos) << request.query;
     const bool first = request.query.find("after=") == std::string::npos;
     return net::HttpResponse{.body = first ? R"({"items":[{"id":18}],"next":18})"
                                            : R"({"items":[{"id":17}],"next":null})"};
   });
   daemon_.on("DELETE /v1/jobs/17", R"({"id":17,"state":"cancelled"})");
   daemon_.on("DELETE /v1/jobs/18", R"({"id":18,"state":"cancelled"})");
-  const CliOutcome outcome = divvy({"delete", "17", "--array"});
-  EXPECT_EQ(outcome.status, kExitOk) << outcome.err;
-  EXPECT_EQ(outcome.out, "job 18 is cancelled\njob 17 is cancelled\n");
-  EXPECT_TRUE(contains(daemon_.asked()[1], "array=17")) << daemon_.asked()[1];
+  // Any task of it stands for it, and so does their name.
+  for (const char* named : {"17", "18", "train"}) {
+    const CliOutcome outcome = divvy({"delete", named, "--array"});
+    EXPECT_EQ(outcome.status, kExitOk) << outcome.err;
+    EXPECT_EQ(outcome.out, "job 18 is cancelled\njob 17 is cancelled\n") << named;
+  }
+  const CliOutcome none = divvy({"delete", "19", "--array"});
+  EXPECT_EQ(none.status, kExitUsage);
+  EXPECT_EQ(none.out, "");
+  EXPECT_TRUE(contains(none.err, "job 19 is no task of an array")) << none.err;
 }
 
 TEST_F(JobCommands, UpdateSendsWhatChangesAndSaysWhatDid) {

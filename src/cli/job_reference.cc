@@ -29,7 +29,7 @@ tl::expected<std::uint64_t, int> find_job(const Session& session, const std::str
   const auto read = std::from_chars(typed.data(), end, number);
   if (read.ec == std::errc() && read.ptr == end) return number;
 
-  const bool only = meant == JobMeant::kOnly;
+  const bool only = meant != JobMeant::kNewest;
   QueryParts query{{"name", typed},
                    {"state", only ? "queued,starting,running,stopping,suspended" : ""},
                    {"limit", only ? "10" : "1"}};
@@ -52,7 +52,11 @@ tl::expected<std::uint64_t, int> find_job(const Session& session, const std::str
     if (!own) return tl::unexpected(own.status());
     if (!own.answer()["items"].items().empty()) jobs = own.answer()["items"].items();
   }
-  if (only && jobs.size() > 1) {
+  const std::string array = jobs.front()["array"].text();
+  const bool one_array =
+      meant == JobMeant::kOnlyArray && !array.empty() &&
+      std::ranges::all_of(jobs, [&](const Answer& job) { return job["array"].text() == array; });
+  if (only && jobs.size() > 1 && !one_array) {
     std::string numbers;
     for (const Answer& job : jobs) numbers += (numbers.empty() ? "" : ", ") + job["id"].text();
     session.say(fmt::format("several jobs are called {}: {}; name one by its number",
