@@ -181,25 +181,6 @@ TEST_F(JobCommands, AJobIsFoundByItsName) {
   EXPECT_TRUE(contains(daemon_.asked().front(), "name=train"));
 }
 
-TEST_F(JobCommands, ANameMeansOnesOwnJobWhereThereIsOne) {
-  daemon_.on("GET /v1/whoami", R"({"name":"ada","role":"user"})");
-  daemon_.on("GET /v1/jobs", [](const net::HttpRequest& request) {
-    const bool own = request.query.find("owner=ada") != std::string::npos;
-    const bool other = request.query.find("name=other") != std::string::npos;
-    if (own && other) return net::HttpResponse{.body = R"({"items":[]})"};
-    return net::HttpResponse{
-        .body = own ? R"({"items":[{"id":17,"owner":"ada"}]})"
-                    : R"({"items":[{"id":18,"owner":"bob"},{"id":17,"owner":"ada"}]})"};
-  });
-  daemon_.on("GET /v1/jobs/17", kQueued);
-  daemon_.on("DELETE /v1/jobs/17", R"({"id":17,"state":"cancelled"})");
-  EXPECT_EQ(divvy({"get", "train", "-o", "name"}).out, "17\n");
-  EXPECT_EQ(divvy({"delete", "train"}).out, "job 17 is cancelled\n");
-  const CliOutcome outcome = divvy({"delete", "other"});
-  EXPECT_EQ(outcome.status, kExitUsage);
-  EXPECT_TRUE(contains(outcome.err, "18, 17")) << outcome.err;
-}
-
 TEST_F(JobCommands, AJobMayHaveTheNameOfACommand) {
   daemon_.on("GET /v1/jobs", R"({"items":[{"id":17}]})");
   daemon_.on("GET /v1/jobs/17", kQueued);
@@ -257,33 +238,6 @@ TEST_F(JobCommands, DeleteSuspendAndResumeGoOnAfterOneThatFails) {
   daemon_.on("POST /v1/jobs/prune", R"({"jobs":[1,2]})");
   EXPECT_EQ(divvy({"prune", "--older-than", "1d"}).out, "forgot 2 jobs with their output\n");
   EXPECT_EQ(daemon_.last_asked(), R"(POST /v1/jobs/prune {"older_than":"1d"})");
-}
-
-TEST_F(JobCommands, AnArrayIsDeletedHoweverManyTasksItHas) {
-  daemon_.on("GET /v1/jobs/17", R"({"id":17,"array":17})");
-  daemon_.on("GET /v1/jobs/18", R"({"id":18,"array":17})");
-  daemon_.on("GET /v1/jobs/19", R"({"id":19,"array":null})");
-  daemon_.on("GET /v1/jobs", [](const net::HttpRequest& request) {
-    if (request.query.find("name=") != std::string::npos) {
-      return net::HttpResponse{.body = R"({"items":[{"id":18,"array":17},{"id":17,"array":17}]})"};
-    }
-    EXPECT_NE(request.query.find("array=17&"), std::string::npos) << request.query;
-    const bool first = request.query.find("after=") == std::string::npos;
-    return net::HttpResponse{.body = first ? R"({"items":[{"id":18}],"next":18})"
-                                           : R"({"items":[{"id":17}],"next":null})"};
-  });
-  daemon_.on("DELETE /v1/jobs/17", R"({"id":17,"state":"cancelled"})");
-  daemon_.on("DELETE /v1/jobs/18", R"({"id":18,"state":"cancelled"})");
-  // Any task of it stands for it, and so does their name.
-  for (const char* named : {"17", "18", "train"}) {
-    const CliOutcome outcome = divvy({"delete", named, "--array"});
-    EXPECT_EQ(outcome.status, kExitOk) << outcome.err;
-    EXPECT_EQ(outcome.out, "job 18 is cancelled\njob 17 is cancelled\n") << named;
-  }
-  const CliOutcome none = divvy({"delete", "19", "--array"});
-  EXPECT_EQ(none.status, kExitUsage);
-  EXPECT_EQ(none.out, "");
-  EXPECT_TRUE(contains(none.err, "job 19 is no task of an array")) << none.err;
 }
 
 TEST_F(JobCommands, UpdateSendsWhatChangesAndSaysWhatDid) {
@@ -499,30 +453,6 @@ TEST_F(JobCommands, SubmitWithFollowShowsTheOutputAndHasTheExitStatusOfTheJob) {
   const CliOutcome waited = divvy({"submit", "--wait", "--", "a"});
   EXPECT_EQ(waited.status, 137);
   EXPECT_EQ(waited.err, "divvy: job 17 has failed: ended with exit code 0\n") << "as it is told";
-}
-
-TEST_F(JobCommands, SubmitStopsShowingTheOutputWhenTheTimeIsOver) {
-  bool began = false;
-  daemon_.on("GET /v1/node", "{}");
-  daemon_.on("POST /v1/jobs", R"({"items":[{"id":17,"name":"train","state":"queued"}]})", 201);
-  daemon_.on("GET /v1/jobs/17/logs", [&](const net::HttpRequest&) {
-    // Whoever comes again for more has waited for too long.
-    if (began) daemon_.on("GET /v1/jobs/17", job_in("succeeded"));
-    began = true;
-    return net::HttpResponse{.body = "2026-11-15T12:00:00.000000001Z hello\n"};
-  });
-  const std::string log = (daemon_.folder() / "log").string();
-  for (const std::vector<std::string>& how :
-       {std::vector<std::string>{"--follow"}, {"--wait", "--follow"}, {"--log", log}}) {
-    began = false;
-    daemon_.on("GET /v1/jobs/17", job_in("running"));
-    std::vector<std::string> words{"submit", "--timeout", "0s"};
-    words.insert(words.end(), how.begin(), how.end());
-    words.insert(words.end(), {"--", "a"});
-    const CliOutcome outcome = divvy(words);
-    EXPECT_EQ(outcome.status, kExitWaitedTooLong) << outcome.err;
-    EXPECT_EQ(outcome.err, "divvy: job 17 is still running\n");
-  }
 }
 
 TEST_F(JobCommands, SubmitWithAFileAsOutputNamesTheOptionThatIsMeant) {
