@@ -265,7 +265,9 @@ Status Dispatcher::change(const Change& change) {
   written_.wait(lock, [&] { return stopping_ || changes_written_ >= mine || !last_write_; });
   if (changes_written_ >= mine) return {};
   if (stopping_) return err(ErrorCode::kUnavailable, "the daemon ends; ask again when it is back");
-  return last_write_;
+  return with_context(last_write_,
+                      "it is not on the disk yet; it counts once it can be written, and is lost if "
+                      "divvyd ends before");
 }
 
 Status Dispatcher::cancel(model::JobId job, const std::string& by) {
