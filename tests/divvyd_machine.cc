@@ -138,6 +138,20 @@ void end_by_lock(const fs::path& file) {
   });
 }
 
+// An MPS daemon that is in use outlives divvyd, which would start one anew that ended before it.
+void end_mps_daemons(const fs::path& folder) {
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder / "run/mps", none)) {
+    std::ifstream file(entry.path() / "process");
+    std::string gpu;
+    pid_t pid = 0;
+    if (!(file >> gpu >> pid) || pid <= 1) continue;
+    // Its number may be another's by now.
+    const std::string environment = read(fmt::format("/proc/{}/environ", pid));
+    if (environment.find(folder.string()) != std::string::npos) ::kill(pid, SIGKILL);
+  }
+}
+
 }  // namespace
 
 void Machine::SetUp() {
@@ -155,6 +169,7 @@ void Machine::TearDown() {
   daemon_ = Program();
   // Nor is an agent of its own.
   end_by_lock(folder_ / "run/state/ledger.lock");
+  end_mps_daemons(folder_);
   if (HasFailure()) {
     for (const auto& entry : fs::directory_iterator(folder_)) {
       if (entry.path().extension() == ".err")

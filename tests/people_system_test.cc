@@ -128,6 +128,18 @@ TEST_F(PeopleSystem, WhoGuessesTokensIsSlowedDownAndNobodyElseAtTheSameAddress) 
   EXPECT_EQ(status(token, "GET", "/v1/whoami"), 200);
 }
 
+TEST_F(PeopleSystem, WhoMakesATokenIsAUserSinceThen) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  ASSERT_EQ(divvy({"token", "create"}).status, 0);
+  const json::array people = ask("GET", "/v1/people").body.at("items").as_array();
+  ASSERT_EQ(people.size(), 1U);
+  EXPECT_GE(people[0].at("createdUnixMilliseconds").to_number<std::int64_t>(),
+            std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+  const Outcome unknown = divvy({"token", "create", "--user", "nobody-yet"});
+  EXPECT_EQ(unknown.status, 3);
+  EXPECT_TRUE(has(unknown.err, "divvy user add nobody-yet")) << unknown.err;
+}
+
 TEST_F(PeopleSystem, TheNetworkApiRefusesPlaintext) {
   const auto plain = net::http_request(
       net::TcpAddress{"127.0.0.1", port_},

@@ -236,7 +236,9 @@ TEST_F(Run, ChangesASliceWhileItIsHeld) {
 
   EXPECT_EQ(divvy({"set", "nobody", "--gpu", "0.7"}).status, 3);
   EXPECT_EQ(divvy({"set", "worker"}).status, 2);
-  EXPECT_EQ(divvy({"set", "worker", "--gpu", "2"}).status, 1);
+  const Outcome larger = divvy({"set", "worker", "--gpu", "2"});
+  EXPECT_EQ(larger.status, 1);
+  EXPECT_TRUE(has(larger.err, "worker holds 1 GPU, and 2 would be 2 GPUs")) << larger.err;
   EXPECT_EQ(divvy({"set", "worker", "--gpu-mem", "1TiB"}).status, 2);
   // What others hold is not for the taking.
   Program other = hold("other", {"--gpu", "0.3", "--device", "0"});

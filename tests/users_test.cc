@@ -127,6 +127,11 @@ TEST_F(Users, ShareTheSimulatedGpusOfRoot) {
   constexpr std::uint64_t kGib = std::uint64_t{1} << 30;
   const std::string gpuload = (folder() / "bin/gpuload").string();
   for (const uid_t user : {kAda, kBob}) {
+    const Outcome gpus = divvy_as(user, {"gpus"});
+    EXPECT_EQ(gpus.status, 0) << gpus.err;
+    EXPECT_TRUE(has(gpus.out, "H200")) << gpus.out;
+    const Outcome doctor = divvy_as(user, {"doctor"});
+    EXPECT_FALSE(has(doctor.out, "Install the NVIDIA driver")) << doctor.out;
     const Outcome ran = divvy_as(user, {"run", "--gpu", "0.3", "--gpu-mem", "4GiB", "--", gpuload,
                                         "alloc", "--chunk", "64MiB", "--exact"});
     ASSERT_EQ(ran.status, 0) << ran.err;

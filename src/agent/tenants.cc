@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/log.h"
 #include "model/name.h"
 
@@ -190,8 +191,8 @@ Status Tenants::check_name(const std::string& name, model::Holder holder) const 
   const auto about_to_be =
       std::ranges::any_of(placed_, [&name](const auto& entry) { return entry.second == name; });
   if (taken || about_to_be) {
-    return err(ErrorCode::kAlreadyExists,
-               "there is a tenant named {} already; choose another --name or leave it out", name);
+    return err(ErrorCode::kAlreadyExists, "there is a tenant named {} already; choose another name",
+               name);
   }
   return {};
 }
@@ -398,8 +399,9 @@ Result<std::vector<model::Slice>> Tenants::changed_slices(const ledger::TenantRe
     if (change.share->fraction() > Share(0)) shares.push_back(change.share->fraction());
     if (shares.size() != record.slices.size()) {
       return err(ErrorCode::kFailedPrecondition,
-                 "tenant {} holds {} GPU(s) and {} would be {}; that cannot change while it runs",
-                 record.name, record.slices.size(), to_string(*change.share), shares.size());
+                 "tenant {} holds {}, and {} would be {}; their number cannot change while it runs",
+                 record.name, counted(record.slices.size(), "GPU"), to_string(*change.share),
+                 counted(shares.size(), "GPU"));
     }
   }
   std::vector<model::Slice> result;

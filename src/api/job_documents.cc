@@ -118,6 +118,14 @@ Result<model::JobSpec> parse_job_request(std::string_view body) {
 
 Result<model::JobSpec> parse_new_job(std::string_view body) {
   DIVVY_TRY(spec, parse_job_request(body));
+  const bool only_digits =
+      std::ranges::all_of(spec.name, [](char c) { return c >= '0' && c <= '9'; });
+  if (!spec.name.empty() && only_digits) {
+    return err(ErrorCode::kInvalidArgument,
+               "name: {0} is a number, and that is always the job with this number; write it like "
+               "run-{0}",
+               spec.name);
+  }
   if (spec.holder == model::Holder::kMembers) return spec;
   return err(
       ErrorCode::kInvalidArgument,

@@ -72,6 +72,16 @@ TEST(JobDocuments, ASubmitIsCheckedAndTheFieldIsNamed) {
             "quue: there is no such field; did you mean queue?");
 }
 
+// `divvy delete 17` would not be the job that is called so.
+TEST(JobDocuments, ANewJobIsNotCalledANumber) {
+  const auto taken = [](const std::string& name) {
+    return parse_new_job(R"({"gpu":1,"command":["a"],"name":")" + name + "\"}").has_value();
+  };
+  EXPECT_FALSE(taken("17"));
+  EXPECT_FALSE(taken("007"));
+  for (const char* name : {"run-17", "17a", "1.7"}) EXPECT_TRUE(taken(name)) << name;
+}
+
 TEST(JobDocuments, ReadsTheFilterOfAList) {
   const auto filter = parse_jobs_query(
       "state=queued,running,queued&owner=ada&queue=research/vision&name=train&array=3&since=1000&"

@@ -64,7 +64,7 @@ Result<json::object> accounting(const Parts& parts, const model::Job& job) {
 // As it stands after a change.
 Answer changed(const Call& call, const model::Job& job, const Status& done) {
   if (!done && done.error().code == ErrorCode::kNotFound && model::is_finished(job.state)) {
-    return err(ErrorCode::kFailedPrecondition, "job {} has ended already; it is {}", job.id,
+    return err(ErrorCode::kFailedPrecondition, "job {} has ended already: {}", job.id,
                to_string(job.state));
   }
   if (!done) return err(done.error());

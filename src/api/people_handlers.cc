@@ -30,7 +30,9 @@ Status read_person(JsonFields& fields, model::Person& person) {
 // Whom the kernel knows needs no entry until there is something to keep about them. Nobody has said
 // that an account of a provider with this name is them.
 Status add_themselves(Connection& connection, const model::Person& who, WallTime now) {
-  DIVVY_RETURN_IF_ERROR(PeopleTable(connection).add(who));
+  model::Person person = who;
+  person.created = now;
+  DIVVY_RETURN_IF_ERROR(PeopleTable(connection).add(person));
   if (!who.uid) return {};
   return store::SubjectTable(connection)
       .add(store::kThisMachine, std::to_string(*who.uid), who.name, now);
@@ -124,6 +126,10 @@ Answer add_token(const Call& call) {
     DIVVY_TRY(known, table.find(owner));
     if (!known && owner == call.who.name) {
       DIVVY_RETURN_IF_ERROR(add_themselves(connection, call.who, now));
+    } else if (!known) {
+      const std::string name = escape_for_terminal(owner);
+      return err(ErrorCode::kNotFound, "there is no user {0}; `divvy user add {0}` makes one",
+                 name);
     }
     DIVVY_TRY(token, table.add_token(owner, label, now, expires));
     made = std::move(token);

@@ -130,9 +130,13 @@ std::optional<std::string_view> by_another_name(std::string_view word) {
     std::string_view typed;
     std::string_view meant;
   };
-  constexpr Habit kHabits[] = {{"cancel", "delete"},  {"kill", "delete"},    {"stop", "delete"},
-                               {"scancel", "delete"}, {"squeue", "list"},    {"sbatch", "submit"},
-                               {"srun", "run"},       {"nvidia-smi", "gpus"}};
+  constexpr Habit kHabits[] = {
+      {"cancel", "delete"},  {"kill", "delete"},   {"stop", "delete"},     {"rm", "delete"},
+      {"scancel", "delete"}, {"qdel", "delete"},   {"bkill", "delete"},    {"jobs", "list"},
+      {"squeue", "list"},    {"qstat", "list"},    {"bjobs", "list"},      {"sacct", "list --all"},
+      {"status", "get"},     {"sbatch", "submit"}, {"qsub", "submit"},     {"bsub", "submit"},
+      {"srun", "run"},       {"salloc", "run"},    {"scontrol", "update"}, {"sinfo", "nodes"},
+      {"nvidia-smi", "gpus"}};
   for (const Habit& habit : kHabits) {
     if (habit.typed == word) return habit.meant;
   }
@@ -168,6 +172,18 @@ std::string unknown_word(const CommandLine& line, const std::string& word) {
   return text;
 }
 
+// Every option that is converted is a whole number.
+std::string not_a_number(std::string_view what) {
+  constexpr std::string_view kBegin = "Could not convert: ";
+  const std::size_t equals = what.find(" = ");
+  if (!what.starts_with(kBegin) || equals == std::string_view::npos) {
+    return escape_for_terminal(what);
+  }
+  return fmt::format("{}: \"{}\" is no number that it takes; write a whole one, like 4",
+                     what.substr(kBegin.size(), equals - kBegin.size()),
+                     escape_for_terminal(what.substr(equals + 3, 40)));
+}
+
 class Run {
  public:
   Run(const Services& services, const Terminal& terminal, std::ostream& out, std::ostream& err,
@@ -199,12 +215,18 @@ class Run {
     } catch (const CLI::ArgumentMismatch& error) {
       const std::string_view what = error.what();
       return usage(fmt::format("{} needs a value", what.substr(0, what.find(':'))));
+    } catch (const CLI::ConversionError& error) {
+      return usage(not_a_number(error.what()));
     } catch (const CLI::ParseError& error) {
       return usage(escape_for_terminal(error.what()));
     }
     if (const CLI::Option* ignored = line_.tree.ignored_option(line_.chosen())) {
       return usage(
           fmt::format("{} does not take {}", full_name(line_.chosen()), ignored->get_name()));
+    }
+    if (const CLI::Option* empty = line_.tree.empty_argument(line_.chosen())) {
+      return usage(fmt::format("{} is empty; is it a variable of the shell that is not set?",
+                               empty->get_name(true)));
     }
     const auto choice = parse_color_choice(line_.color);
     if (!choice) return usage(choice.error().message);

@@ -106,9 +106,11 @@ TEST(App, SuggestsTheCommandThatWasMeant) {
 
 TEST(App, KnowsWhatOtherProgramsCallItsCommands) {
   const std::pair<const char*, const char*> habits[] = {
-      {"cancel", "divvy delete"},  {"kill", "divvy delete"},   {"stop", "divvy delete"},
-      {"squeue", "divvy list"},    {"sbatch", "divvy submit"}, {"srun", "divvy run"},
-      {"nvidia-smi", "divvy gpus"}};
+      {"cancel", "divvy delete"},   {"kill", "divvy delete"},   {"stop", "divvy delete"},
+      {"squeue", "divvy list"},     {"sbatch", "divvy submit"}, {"srun", "divvy run"},
+      {"nvidia-smi", "divvy gpus"}, {"sinfo", "divvy nodes"},   {"sacct", "divvy list --all"},
+      {"qsub", "divvy submit"},     {"status", "divvy get"},    {"jobs", "divvy list"},
+      {"rm", "divvy delete"}};
   for (const auto& [typed, meant] : habits) {
     const Outcome outcome = divvy({typed, "17"});
     EXPECT_EQ(outcome.status, kExitUsage) << typed;
@@ -169,6 +171,32 @@ TEST(App, RefusesWhatItDoesNotUnderstand) {
   }
   EXPECT_TRUE(has(divvy({"gpus", "-o"}).err, "--output needs a value"))
       << divvy({"gpus", "-o"}).err;
+}
+
+TEST(App, NamesTheOptionWhoseValueIsNoNumber) {
+  EXPECT_EQ(divvy({"submit", "--members", "x\x1b", "--", "a"}).err,
+            "divvy: --members: \"x\\x1b\" is no number that it takes; write a whole one, like 4\n"
+            "Try `divvy submit --help`.\n");
+  EXPECT_TRUE(has(divvy({"logs", "17", "--rank", "-1"}).err, "--rank: \"-1\" is no number"));
+}
+
+TEST(App, TakesTimesWithTheirUnitInEveryCommand) {
+  EXPECT_TRUE(has(divvy({"run", "--timeout", "5m", "--", "a"}).err, "--timeout needs --wait"));
+  EXPECT_TRUE(has(divvy({"run", "--wait", "--timeout", "5x", "--", "a"}).err, "write it like 90s"));
+}
+
+// What a variable that is not set leaves of "$JOB": it names nothing, and not everything either.
+TEST(App, RefusesAnEmptyArgument) {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"delete", ""},
+                                                {"get", ""},
+                                                {"wait", "17", ""},
+                                                {"sweep", ""},
+                                                {"session", "stop", ""},
+                                                {"slice", "delete", ""}}) {
+    const Outcome outcome = divvy(words);
+    EXPECT_EQ(outcome.status, kExitUsage) << words.front();
+    EXPECT_TRUE(has(outcome.err, " is empty; ")) << outcome.err;
+  }
 }
 
 TEST(App, MakesTypedTextSafe) {

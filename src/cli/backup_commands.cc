@@ -62,19 +62,21 @@ Result<int> restore(const Session& session, const std::string& file) {
     return session.fail(Error{ErrorCode::kNotFound,
                               fmt::format("there is no backup {}", escape_for_terminal(file))});
   }
+  // Somebody's own divvyd is no service of systemd.
+  const bool own = session.services.daemon.may_start;
   const Status there = session.local().reach();
   if (there || there.error().code != ErrorCode::kUnavailable) {
-    session.say(
-        "divvyd runs and would not notice: stop it first (systemctl stop divvyd; jobs run on) and "
-        "try again");
+    session.say(fmt::format(
+        "divvyd runs and would not notice: stop it first ({}; jobs run on) and try again",
+        own ? "pkill -u $(id -u) -x divvyd" : "systemctl stop divvyd"));
     return kExitError;
   }
   const auto restored = run_restore(session.services.daemon.program, fs::absolute(file));
   if (!restored) return session.fail(restored.error());
   if (*restored != 0) return kExitError;
-  return session.print(
-      fmt::format("the store is what it was in {}; start divvyd again: systemctl start divvyd\n",
-                  escape_for_terminal(file)));
+  return session.print(fmt::format("the store is what it was in {}; start divvyd again: {}\n",
+                                   escape_for_terminal(file),
+                                   own ? "divvyd --background" : "systemctl start divvyd"));
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ class Backup : public testing::Test {
     Services services{.version = "1", .inventory = {}};
     services.daemon.socket = socket;
     services.daemon.program = program;
+    services.daemon.may_start = own_;
     std::ostringstream out;
     std::ostringstream err;
     const int status = run({"restore", from}, services, terminal, out, err);
@@ -39,6 +40,7 @@ class Backup : public testing::Test {
   }
   FakeDaemon daemon_;
   int exit_ = 0;
+  bool own_ = false;  // and not the machine's
 };
 
 TEST_F(Backup, AsksForAWholePath) {
@@ -62,7 +64,11 @@ TEST_F(Backup, IsRestoredByADivvydThatOnlyDoesThat) {
   const CliOutcome outcome = restore(from, "/nowhere/api.sock");
   EXPECT_EQ(outcome.status, kExitOk) << outcome.err;
   EXPECT_EQ(started(), "--restore " + from);
-  EXPECT_NE(outcome.out.find("start divvyd again"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("start divvyd again: systemctl start divvyd"), std::string::npos)
+      << outcome.out;
+  own_ = true;
+  const std::string own = restore(from, "/nowhere/api.sock").out;
+  EXPECT_NE(own.find("start divvyd again: divvyd --background"), std::string::npos) << own;
   exit_ = 1;
   EXPECT_EQ(restore(from, "/nowhere/api.sock").status, kExitError);
 }
@@ -73,6 +79,10 @@ TEST_F(Backup, IsNotRestoredUnderADaemonThatRuns) {
   EXPECT_EQ(outcome.status, kExitError);
   EXPECT_NE(outcome.err.find("stop it first"), std::string::npos) << outcome.err;
   EXPECT_EQ(started(), "");
+  EXPECT_NE(outcome.err.find("systemctl stop divvyd"), std::string::npos) << outcome.err;
+  own_ = true;
+  const std::string own = restore((daemon_.folder() / "old.db").string(), daemon_.socket()).err;
+  EXPECT_EQ(own.find("systemctl"), std::string::npos) << own;
   EXPECT_EQ(restore("/nowhere.db", "/nowhere/api.sock").status, kExitNotFound);
 }
 

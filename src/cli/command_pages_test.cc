@@ -166,6 +166,20 @@ TEST(CommandsPage, IsWhatHelpPrints) {
       << "write it anew: divvy man --markdown > docs/commands.md";
 }
 
+TEST(CommandsPage, NamesNoPageThatIsNotThere) {
+  const std::string page = divvy({"man", "--markdown"}).out;
+  int pages = 0;
+  for (std::size_t at = page.find("docs/"); at != std::string::npos;
+       at = page.find("docs/", at + 1)) {
+    const std::size_t end = page.find(".md", at);
+    ASSERT_NE(end, std::string::npos);
+    const std::string name = page.substr(at, end + 3 - at);
+    EXPECT_TRUE(std::filesystem::exists(DIVVY_SOURCE_FOLDER "/" + name)) << name;
+    ++pages;
+  }
+  EXPECT_GT(pages, 5);
+}
+
 TEST(CommandLine, LeavesTheWordsOfACommandAlone) {
   EXPECT_TRUE(contains(divvy({"exec", "17", "--rank", "x"}).err, "--rank")) << "ours";
   EXPECT_FALSE(contains(divvy({"exec", "17", "ls", "--rank", "x"}).err, "--rank")) << "theirs";

@@ -48,6 +48,14 @@ const CLI::Option* CommandTree::ignored_option(const CLI::App& command) const {
   return nullptr;
 }
 
+const CLI::Option* CommandTree::empty_argument(const CLI::App& command) const {
+  for (const CLI::Option* option : command.get_options()) {
+    if (!option->get_positional() || may_be_empty_.contains(option)) continue;
+    if (std::ranges::find(option->results(), "") != option->results().end()) return option;
+  }
+  return nullptr;
+}
+
 void CommandTree::takes_command(const CLI::App& command, std::vector<std::string>& words,
                                 std::size_t before, std::string usage) {
   tails_[&command] = {&words, before, std::move(usage)};

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -55,6 +56,10 @@ class CommandTree {
   // it. Null: there is none.
   [[nodiscard]] const CLI::Option* ignored_option(const CLI::App& command) const;
 
+  // An argument that is "" where that means nothing. Null: there is none.
+  [[nodiscard]] const CLI::Option* empty_argument(const CLI::App& command) const;
+  void may_be_empty(const CLI::Option& argument) { may_be_empty_.insert(&argument); }
+
   // What follows "--", or begins with the first word that is no option after `before` arguments and
   // no command below it, is a command of its own and goes to `words`, to the letter.
   void takes_command(const CLI::App& command, std::vector<std::string>& words,
@@ -75,6 +80,7 @@ class CommandTree {
   CLI::App& root_;
   std::map<const CLI::App*, Action> actions_;
   std::map<const CLI::App*, Tail> tails_;
+  std::set<const CLI::Option*> may_be_empty_;
 };
 
 // -o, with the formats named in its text.

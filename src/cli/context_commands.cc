@@ -331,7 +331,7 @@ void add_config(CommandTree& tree) {
       });
   get->add_option("KEY", arguments->key, "Like queue, or contexts.lab.server")->required();
   set->add_option("KEY", arguments->key, "Like queue, or contexts.lab.server")->required();
-  set->add_option("VALUE", arguments->value, "Empty takes it away")->required();
+  tree.may_be_empty(*set->add_option("VALUE", arguments->value, "Empty takes it away")->required());
 }
 
 }  // namespace

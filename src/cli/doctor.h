@@ -63,6 +63,8 @@ struct DoctorInput {
 };
 
 [[nodiscard]] Findings examine_driver(const DoctorInput& input);
+// The daemon of root shares simulated GPUs, which its users have without a driver.
+[[nodiscard]] bool has_simulated_gpus_of_root(const DoctorInput& input);
 [[nodiscard]] Findings examine_daemon(const DoctorInput& input);
 [[nodiscard]] Findings examine_system(const DoctorInput& input);
 // All of them.

@@ -73,15 +73,21 @@ Finding library_versions(const DoctorInput& input, const std::string& tenants) {
           "They work as before and get the new one when they are started next."};
 }
 
+bool has_gpus_of_another_kind(const DoctorInput& input, const json::object& node) {
+  const json::value* simulated = node.if_contains("simulated");
+  return simulated != nullptr && simulated->is_bool() && simulated->as_bool() != input.simulated;
+}
+
+bool is_daemon_of_root(const DoctorInput& input) {
+  return is_of_root(below(input.root, input.run_folder / "divvyd.sock"));
+}
+
 Findings answering_daemon(const DoctorInput& input, const Reply& reply) {
   Findings findings;
   const json::object node = parse_object(reply.body);
   findings.push_back(version_of(input, node));
-  const json::value* simulated = node.if_contains("simulated");
-  const bool other_kind =
-      simulated != nullptr && simulated->is_bool() && simulated->as_bool() != input.simulated;
-  if (other_kind && !input.simulated &&
-      is_of_root(below(input.root, input.run_folder / "divvyd.sock"))) {
+  const bool other_kind = has_gpus_of_another_kind(input, node);
+  if (other_kind && !input.simulated && is_daemon_of_root(input)) {
     findings.push_back(
         {"daemon.kind", Verdict::kNote, "the GPUs of this machine's divvyd are simulated", ""});
   } else if (other_kind) {
@@ -175,6 +181,12 @@ Finding configuration(const DoctorInput& input) {
 
 }  // namespace
 
+bool has_simulated_gpus_of_root(const DoctorInput& input) {
+  if (input.simulated || !is_daemon_of_root(input)) return false;
+  const auto reply = input.ask_daemon("/v1/node");
+  return reply && reply->ok() && has_gpus_of_another_kind(input, parse_object(reply->body));
+}
+
 Findings examine_daemon(const DoctorInput& input) {
   Findings findings;
   const auto reply = input.ask_daemon("/v1/node");
@@ -184,8 +196,9 @@ Findings examine_daemon(const DoctorInput& input) {
     findings.push_back({"daemon.version", Verdict::kError,
                         reply ? fmt::format("divvyd answers with status {}", reply->status)
                               : "divvyd does not answer: " + reply.error().message,
-                        "Look at its log (`journalctl -u divvyd`) and restart it; tenants go on "
-                        "meanwhile."});
+                        fmt::format("Look at its log (`journalctl -u divvyd`, or {} of a divvyd of "
+                                    "your own) and restart it; tenants go on meanwhile.",
+                                    (input.state_folder / "divvyd.log").string())});
   } else {
     findings.push_back({"daemon.version", Verdict::kWarning,
                         fmt::format("no divvyd runs in {}", input.run_folder.string()),

@@ -52,8 +52,10 @@ std::string usage_text(const CLI::App& command, const CommandTree& tree) {
     text += option->get_required() ? fmt::format(" {}{}", name, many)
                                    : fmt::format(" [{}{}]", name, many);
   }
-  if (tree.takes_command(command)) text += " -- " + tree.usage_of_tail(command);
-  if (!shown_commands(command).empty()) {
+  if (tree.takes_command(command)) {
+    // Of what follows, another COMMAND would say nothing; those below have a list of their own.
+    text += " -- " + tree.usage_of_tail(command);
+  } else if (!shown_commands(command).empty()) {
     text += tree.action_of(command) == nullptr && command.get_parent() != nullptr ? " COMMAND"
                                                                                   : " [COMMAND]";
   }

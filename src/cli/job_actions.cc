@@ -1,6 +1,7 @@
 // Commands that change jobs: suspend, resume, requeue, update, delete, prune.
 #include <CLI/CLI.hpp>
 #include <boost/json.hpp>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -34,18 +35,35 @@ struct Request {
   std::string body{};
 };
 
-// With --array, all tasks of it that have not ended.
-tl::expected<std::vector<std::uint64_t>, int> tasks_of(const Session& session, std::uint64_t job) {
-  const Asked found = ask(
-      session, "GET",
-      "/v1/jobs" +
-          write_query({{"array", std::to_string(job)}, {"state", kUnfinished}, {"limit", "1000"}}));
-  if (!found) return tl::unexpected(found.status());
+// Of the jobs that have not ended and that the query asks for, however many, those that are meant.
+tl::expected<std::vector<std::uint64_t>, int> unfinished_jobs(
+    const Session& session, const QueryParts& query,
+    const std::function<bool(const Answer&)>& is_meant) {
   std::vector<std::uint64_t> ids;
-  for (const Answer& task : found.answer()["items"].items()) {
-    ids.push_back(static_cast<std::uint64_t>(task["id"].number().value_or(0)));
+  for (std::string after;;) {
+    QueryParts parts = query;
+    parts.insert(parts.end(), {{"state", kUnfinished}, {"after", after}, {"limit", "1000"}});
+    const Asked page = ask(session, "GET", "/v1/jobs" + write_query(parts));
+    if (!page) return tl::unexpected(page.status());
+    for (const Answer& job : page.answer()["items"].items()) {
+      if (!is_meant(job)) continue;
+      ids.push_back(static_cast<std::uint64_t>(job["id"].number().value_or(0)));
+    }
+    after = page.answer()["next"].text();
+    if (after.empty()) return ids;
   }
-  return ids;
+}
+
+// With --array, all tasks of its array that have not ended.
+tl::expected<std::vector<std::uint64_t>, int> tasks_of(const Session& session, std::uint64_t job) {
+  const Asked one = ask(session, "GET", fmt::format("/v1/jobs/{}", job));
+  if (!one) return tl::unexpected(one.status());
+  const std::string array = one.answer()["array"].text();
+  if (array.empty()) {
+    session.say(fmt::format("job {} is no task of an array; leave --array out", job));
+    return tl::unexpected(kExitUsage);
+  }
+  return unfinished_jobs(session, {{"array", array}}, [](const Answer&) { return true; });
 }
 
 // Of one's own jobs that have not ended, those with the labels: whoever may change the jobs of
@@ -54,21 +72,8 @@ tl::expected<std::vector<std::uint64_t>, int> jobs_with(const Session& session,
                                                         const LabelSelector& selector) {
   const Asked me = ask(session, "GET", "/v1/whoami");
   if (!me) return tl::unexpected(me.status());
-  std::vector<std::uint64_t> ids;
-  for (std::string after;;) {
-    const Asked page = ask(session, "GET",
-                           "/v1/jobs" + write_query({{"owner", me.answer()["name"].raw()},
-                                                     {"state", kUnfinished},
-                                                     {"after", after},
-                                                     {"limit", "1000"}}));
-    if (!page) return tl::unexpected(page.status());
-    for (const Answer& job : page.answer()["items"].items()) {
-      if (!selector.matches(job)) continue;
-      ids.push_back(static_cast<std::uint64_t>(job["id"].number().value_or(0)));
-    }
-    after = page.answer()["next"].text();
-    if (after.empty()) return ids;
-  }
+  return unfinished_jobs(session, {{"owner", me.answer()["name"].raw()}},
+                         [&](const Answer& job) { return selector.matches(job); });
 }
 
 int change_one(const Session& session, std::uint64_t job, const Request& request) {
@@ -101,7 +106,8 @@ Result<int> change(const Session& session, const ActionArguments& arguments,
     if (status == kExitOk) status = trouble;
   };
   for (const std::string& typed : arguments.jobs) {
-    const auto id = find_job(session, typed, JobMeant::kOnly);
+    const auto id =
+        find_job(session, typed, arguments.array ? JobMeant::kOnlyArray : JobMeant::kOnly);
     if (!id) {
       note(id.error());
       continue;
@@ -185,7 +191,7 @@ void add_update(CommandTree& tree) {
   option("--expected", arguments->expected, "How long it will take, as you guess, or none", "TIME");
   option("--queue", arguments->queue, "Another queue, while it waits", "QUEUE");
   option("--gpu", arguments->gpu, "How much of a GPU, or how many, while it waits", "SHARE");
-  option("--gpu-mem", arguments->gpu_memory, "Memory on a part of a GPU, while it waits", "SIZE");
+  option("--gpu-mem", arguments->gpu_memory, "Memory on each GPU, while it waits", "SIZE");
   option("--members", arguments->members, "So many members, while it waits", "NUMBER");
 }
 

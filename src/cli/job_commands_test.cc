@@ -148,6 +148,17 @@ TEST_F(JobCommands, GetTellsWhatAJobUsed) {
             "  RAM        64.0 MiB at most\n");
 }
 
+TEST_F(JobCommands, GetOfAJobThatDidNotSucceedTellsWhy) {
+  daemon_.on("GET /v1/jobs/17", R"({"id":17,"name":"train","state":"failed","owner":"ada",
+      "queue":"research","shareThousandths":300,"members":1,"class":"batch",
+      "running":[{"rank":0,"end":{"exitCode":0,"signal":15,"reason":""}}],
+      "history":[{"state":"stopping","reason":"it ran for the 1 s that it may"},
+                 {"state":"failed","reason":"its time was up"}]})");
+  EXPECT_TRUE(contains(divvy({"get", "17"}).out,
+                       "  rank 0     killed by signal 15\n"
+                       "  reason     its time was up\n"));
+}
+
 TEST_F(JobCommands, GetShowsTheMemoryOfAPartThatWasAskedForByMemoryAlone) {
   daemon_.on("GET /v1/jobs/17", R"({"id":17,"name":"train","state":"queued","owner":"ada",
       "queue":"research","shareThousandths":0,"gpuMemoryBytes":37580963840,"members":2,
@@ -181,7 +192,7 @@ TEST_F(JobCommands, ANameOfSeveralJobsIsNotDeleted) {
   const CliOutcome outcome = divvy({"delete", "train"});
   EXPECT_EQ(outcome.status, kExitUsage);
   EXPECT_TRUE(contains(outcome.err, "17, 18")) << outcome.err;
-  EXPECT_EQ(daemon_.asked().size(), 1U);
+  EXPECT_FALSE(contains(daemon_.last_asked(), "DELETE")) << daemon_.last_asked();
 }
 
 TEST_F(JobCommands, MissingAndForeignJobsHaveTheirExitStatus) {
@@ -421,6 +432,12 @@ TEST_F(JobCommands, SubmitRefusesWrongOptions) {
     EXPECT_EQ(outcome.status, kExitUsage) << testing::PrintToString(arguments) << outcome.err;
   }
   EXPECT_TRUE(daemon_.asked().empty());
+}
+
+TEST_F(JobCommands, SubmitAfterANameSaysThatItTakesANumber) {
+  const CliOutcome outcome = divvy({"submit", "--after", "train:failed", "--", "a"});
+  EXPECT_EQ(outcome.status, kExitUsage);
+  EXPECT_TRUE(contains(outcome.err, "\"train\" is no number of a job; write 17")) << outcome.err;
 }
 
 TEST_F(JobCommands, SubmitWithFollowShowsTheOutputAndHasTheExitStatusOfTheJob) {

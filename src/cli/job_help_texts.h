@@ -6,7 +6,7 @@ namespace divvy::cli {
 constexpr const char* kSubmitFooter =
     R"(The job waits in its queue until it fits, whatever happens to this terminal or to
 divvyd. What follows -- is its command, to the letter. It runs in this folder (--cwd) with
-your PATH; of your other variables it has those that --env names. Options go before what
+your PATH; of your other variables it has those that --export names. Options go before what
 the job file says. Where no divvyd runs on this machine, one is started.
 
 A job file is YAML with the fields of docs/job-file.md:
@@ -146,7 +146,7 @@ Examples:
 
 constexpr const char* kRequeueFooter =
     R"(It is told to end, has its grace, and starts anew when it is its turn. That does not count
-as a failure. One that has ended is submitted again instead.
+as a failure. One that has ended cannot go on: submit it anew.
 
 Examples:
   divvy requeue 17)";
@@ -162,7 +162,7 @@ Examples:
 
 constexpr const char* kDeleteFooter =
     R"(One that runs is told to end and has its grace. It stays in `divvy list --all` until
-`divvy prune`.
+`divvy prune`, or until queue.keep_finished of divvyd has passed.
 
 Examples:
   divvy delete 17 18

@@ -10,8 +10,9 @@ namespace divvy::cli {
 struct Session;
 
 enum class JobMeant {
-  kNewest,  // Of several with the name, the one that was submitted last: for looking
-  kOnly,    // One that has not ended, and there are not two of them: for changing
+  kNewest,     // Of several with the name, the one that was submitted last: for looking
+  kOnly,       // One that has not ended, and there are not two of them: for changing
+  kOnlyArray,  // The same, but several tasks of one array may have the name
 };
 
 // The number of the job, or the exit status after standard error was told.

@@ -329,6 +329,11 @@ std::string job_summary(const Answer& job, const GpuIndices& gpus, WallTime now,
       lines.add(fmt::format("rank {}", member["rank"].text()), end_text(member["end"]));
     }
   }
+  // Who has ended says why where that is not what was hoped for.
+  if (state == "failed" || state == "cancelled") {
+    const auto steps = job["history"].items();
+    if (!steps.empty()) lines.add("reason", steps.back()["reason"].text());
+  }
   add_accounting(lines, job["accounting"]);
   add_wait(lines, job["waits"], now);
   if (const auto idle = job["idleLeftSeconds"].number()) {

@@ -1,6 +1,7 @@
 #include "cli/logs_command.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <ostream>
 
@@ -43,6 +44,18 @@ void say_that_it_waits(const Session& session, const Daemon& daemon, std::uint64
                   why.empty() ? "" : ": " + why, job));
 }
 
+bool is_over(const LogOptions& options) {
+  return options.until && std::chrono::steady_clock::now() >= *options.until;
+}
+
+// What is left until then. Without it none: a job may be silent for as long as it likes.
+std::optional<std::chrono::milliseconds> patience(const LogOptions& options) {
+  if (!options.until) return std::nullopt;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*options.until -
+                                                                 std::chrono::steady_clock::now());
+  return std::max(left, std::chrono::milliseconds(1));
+}
+
 }  // namespace
 
 int show_logs(const Session& session, std::uint64_t job, const LogOptions& options) {
@@ -61,16 +74,20 @@ int show_logs(const Session& session, std::uint64_t job, const LogOptions& optio
   for (bool reached = options.reached;;) {
     const auto since = log.since() ? log.since() : options.since_milliseconds;
     Question question{.method = "GET", .path = log_path(job, options, options.follow, since)};
-    // A job may be silent for as long as it likes.
-    question.timeout = std::nullopt;
+    question.timeout = patience(options);
     const auto reply = daemon->follow(question, [&](std::string_view piece) {
       reached = true;
       outage.over();
       log.take(piece);
       session.out << std::flush;
-      return static_cast<bool>(session.out);
+      return session.out && !is_over(options);
     });
     if (!session.out) return kExitError;
+    if (is_over(options)) {
+      log.end();
+      session.out << std::flush;
+      return kExitWaitedTooLong;
+    }
     if (reply && !reply->ok()) return session.fail(*reply);
     if (!reply && (!reached || !options.follow)) return session.fail(reply.error());
     if (!options.follow) break;

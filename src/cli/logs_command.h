@@ -2,6 +2,7 @@
 // thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -18,9 +19,11 @@ struct LogOptions {
   std::optional<std::uint64_t> tail{};
   std::optional<std::uint32_t> rank{};
   std::optional<std::uint32_t> attempt{};
+  std::optional<std::chrono::steady_clock::time_point> until{};  // With follow
 };
 
-// With follow: until the job has ended, over restarts of the job and of the daemon.
+// With follow: until the job has ended, over restarts of the job and of the daemon, or until the
+// time is over: kExitWaitedTooLong, of which nothing is said.
 [[nodiscard]] int show_logs(const Session& session, std::uint64_t job, const LogOptions& options);
 
 }  // namespace divvy::cli

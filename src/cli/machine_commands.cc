@@ -39,6 +39,12 @@ struct GpusArguments {
   bool topology = false;
 };
 
+bool has_simulated_gpus(const Daemon& daemon) {
+  const auto reply = daemon.ask("GET", "/v1/node");
+  const auto node = reply && reply->ok() ? Answer::parse(reply->body) : Result<Answer>(Answer());
+  return node && (*node)["simulated"].flag();
+}
+
 void add_gpus(CommandTree& tree) {
   auto arguments = std::make_shared<GpusArguments>();
   CLI::App* gpus = tree.add(
@@ -54,9 +60,15 @@ void add_gpus(CommandTree& tree) {
         }
         DIVVY_RETURN_IF_ERROR(check_on_this_machine(session, "divvy gpu list"));
         const Inventory inventory = judged_by(daemon, session.services.inventory);
-        return print(session,
-                     list_gpus(inventory, {.format = format, .topology = arguments->topology},
-                               session.style));
+        const auto listed = list_gpus(
+            inventory, {.format = format, .topology = arguments->topology}, session.style);
+        // Simulated ones of root are everybody's, but nothing in the environment says where they
+        // are.
+        const bool no_driver = !listed && listed.error().code == ErrorCode::kNotFound;
+        if (no_driver && !arguments->topology && has_simulated_gpus(daemon)) {
+          return show_gpu_health(daemon, format, session.style, session.out, session.err);
+        }
+        return print(session, listed);
       });
   add_output(*gpus, arguments->format, kGpuFormats);
   gpus->add_flag("--topology", arguments->topology,

@@ -24,6 +24,32 @@ TEST(OnThisMachine, CommandsAboutAMachineSaySoWhenADaemonOnTheNetworkIsChosen) {
   }
 }
 
+// Whose simulated GPUs are the daemon's alone sees them there.
+TEST(OnThisMachine, WithoutADriverSimulatedGpusOfTheDaemonAreListed) {
+  FakeDaemon daemon;
+  daemon.on("GET /v1/gpus", R"({"items":[{"index":0,"uuid":"GPU-1","model":"NVIDIA H200",
+      "state":"healthy","reason":null,"cordoned":false,"draining":false,"cordonReason":null,
+      "tenants":[]}]})");
+  const auto gpus = [&daemon] {
+    Terminal terminal;
+    terminal.environment = [](const char*) { return std::nullopt; };
+    Services services{.version = "1", .inventory = []() -> Result<model::Node> {
+                        return err(ErrorCode::kNotFound, "libnvidia-ml.so.1 was not found");
+                      }};
+    services.daemon.socket = daemon.socket();
+    std::ostringstream out;
+    std::ostringstream err;
+    const int status = run({"gpus"}, services, terminal, out, err);
+    return CliOutcome{status, out.str(), err.str()};
+  };
+  daemon.on("GET /v1/node", R"({"simulated":false})");
+  EXPECT_EQ(gpus().status, kExitError);
+  daemon.on("GET /v1/node", R"({"simulated":true})");
+  const CliOutcome outcome = gpus();
+  EXPECT_EQ(outcome.status, kExitOk) << outcome.err;
+  EXPECT_NE(outcome.out.find("NVIDIA H200"), std::string::npos) << outcome.out;
+}
+
 TEST(OnThisMachine, NamesTheCommandThatWorksOverTheNetwork) {
   const CliOutcome outcome =
       run_divvy({"--server", "https://gpu.example:7443", "run", "--", "ls"}, "/nowhere/api.sock");

@@ -127,6 +127,7 @@ TEST_F(PeopleCommands, ContextsAreKeptAndUsed) {
   EXPECT_EQ(elsewhere({"context", "use", "moon"}).status, kExitNotFound);
   EXPECT_EQ(elsewhere({"context", "list", "--names"}).out, "local\nlab\n");
   EXPECT_EQ(elsewhere({"config", "get", "contexts.lab.server"}).out, at + "\n");
+  EXPECT_EQ(elsewhere({"config", "set", "queue", ""}).status, kExitOk) << "takes it away";
   EXPECT_EQ(elsewhere({"config", "set", "queue", "research"}).status, kExitOk);
   EXPECT_TRUE(contains(elsewhere({"config", "view"}).out, "queue: \"research\"\n"));
   struct stat info{};

@@ -2,7 +2,9 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <boost/json.hpp>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -148,6 +150,8 @@ int show_submitted(const Session& session, const Asked& submitted, OutputFormat 
 int stay_with(const Session& session, const SubmitArguments& arguments,
               const std::vector<Answer>& jobs, const std::optional<std::chrono::seconds>& timeout) {
   int status = kExitOk;
+  std::optional<std::chrono::steady_clock::time_point> until;
+  if (timeout) until = std::chrono::steady_clock::now() + *timeout;
   std::ofstream log;
   if (!arguments.log.empty()) log.open(arguments.log, std::ios::app);
   const Session to_log{session.services, session.terminal, session.style,   log,
@@ -156,16 +160,22 @@ int stay_with(const Session& session, const SubmitArguments& arguments,
     const auto id = static_cast<std::uint64_t>(job["id"].number().value_or(0));
     if (arguments.follow || !arguments.log.empty()) {
       const int shown = show_logs(arguments.log.empty() ? session : to_log, id,
-                                  {.follow = true, .reached = true});
+                                  {.follow = true, .reached = true, .until = until});
       if (!arguments.log.empty() && !log) {
         session.say(fmt::format("{} could not be written; job {} goes on: divvy logs {}",
                                 arguments.log, id, id));
       }
-      if (shown != kExitOk) return shown;
+      if (shown != kExitOk && shown != kExitWaitedTooLong) return shown;
+    }
+    std::optional<std::chrono::seconds> left;
+    if (until) {
+      left = std::max(
+          std::chrono::ceil<std::chrono::seconds>(*until - std::chrono::steady_clock::now()),
+          std::chrono::seconds(0));
     }
     const int waited = wait_for_job(session, id,
                                     {.what = WaitFor::kEnded,
-                                     .timeout = timeout,
+                                     .timeout = left,
                                      .quiet = arguments.quiet,
                                      .only_trouble = arguments.follow,
                                      .reached = true});
@@ -264,7 +274,9 @@ Result<int> submit(const Session& session, SubmitArguments arguments) {
   if (!arguments.timeout.empty()) {
     DIVVY_TRY(parsed, with_context(model::parse_seconds(arguments.timeout), "--timeout"));
     timeout = parsed;
-    if (!arguments.wait) return err(ErrorCode::kInvalidArgument, "--timeout needs --wait");
+    if (!arguments.wait && !arguments.follow && arguments.log.empty()) {
+      return err(ErrorCode::kInvalidArgument, "--timeout needs --wait, --follow or --log");
+    }
   }
   if (arguments.file.empty() && arguments.command.empty() && !arguments.flags.image) {
     return err(ErrorCode::kInvalidArgument,
@@ -417,7 +429,9 @@ void add_submit_options(CLI::App* command, const std::shared_ptr<SubmitArguments
                    "Wait until it has ended, and write its output at the end of this file")
       ->type_name("FILE");
   add_list(*command, "--export", arguments->exports, "A variable of your own environment", "NAME");
-  command->add_option("--timeout", arguments->timeout, "With --wait: at most so long")
+  command
+      ->add_option("--timeout", arguments->timeout,
+                   "With --wait, --follow and --log: at most so long")
       ->type_name("TIME");
   command
       ->add_option("--key", arguments->key,

@@ -110,8 +110,15 @@ Result<json::value> array_value(const std::string& text) {
 // 17, 17:ended
 Result<json::value> after_value(const std::string& text) {
   const auto parts = split(text, ':');
-  DIVVY_TRY(job, number("--after", parts.front()));
-  json::object dependency{{"job", job}};
+  const auto job = number("--after", parts.front());
+  if (!job) {
+    return err(
+        ErrorCode::kInvalidArgument,
+        "--after: \"{}\" is no number of a job; write 17, 17:failed or 17:ended (`divvy list` "
+        "shows the numbers)",
+        escape_for_terminal(parts.front().substr(0, 40)));
+  }
+  json::object dependency{{"job", *job}};
   if (parts.size() > 1) dependency["kind"] = parts[1];
   return dependency;
 }

@@ -12,6 +12,7 @@
 #include "cli/slice_command.h"
 #include "cli/tenant_list.h"
 #include "cli/top.h"
+#include "model/seconds.h"
 
 namespace divvy::cli {
 namespace {
@@ -24,16 +25,21 @@ constexpr OutputFormat kTopFormats[] = {OutputFormat::kTable, OutputFormat::kJso
 
 void add_run(CommandTree& tree) {
   auto options = std::make_shared<RunOptions>();
+  auto timeout = std::make_shared<std::string>();
   CLI::App* run =
       tree.add(heading::kGpus, "run", "Run a command on a slice of a GPU", kRunFooter,
-               [options](const Session& session) -> Result<int> {
+               [options, timeout](const Session& session) -> Result<int> {
                  if (options->command.empty()) {
                    return err(ErrorCode::kInvalidArgument,
                               "no command was given: divvy run --gpu 0.3 -- python train.py");
                  }
                  options->wait = options->wait || !options->queue.empty();
-                 if (options->timeout_seconds && !options->wait) {
-                   return err(ErrorCode::kInvalidArgument, "--timeout needs --wait");
+                 if (!timeout->empty()) {
+                   DIVVY_TRY(time, with_context(model::parse_seconds(*timeout), "--timeout"));
+                   options->timeout_seconds = static_cast<std::uint32_t>(time.count());
+                   if (!options->wait) {
+                     return err(ErrorCode::kInvalidArgument, "--timeout needs --wait");
+                   }
                  }
                  DIVVY_RETURN_IF_ERROR(check_on_this_machine(session, "divvy submit"));
                  const auto daemon = session.daemon();
@@ -64,8 +70,8 @@ void add_run(CommandTree& tree) {
   run->add_option("--queue", options->queue,
                   "Count in this queue, and wait there until it is its turn (default: default)")
       ->type_name("QUEUE");
-  run->add_option("--timeout", options->timeout_seconds, "With --wait: at most so many seconds")
-      ->type_name("SECONDS");
+  run->add_option("--timeout", *timeout, "With --wait: at most so long: 90s, 30m")
+      ->type_name("TIME");
   run->add_flag("-q,--quiet", options->quiet, "Do not tell what was granted");
 }
 

@@ -217,7 +217,10 @@ void Dispatcher::refuse_unstored() {
       continue;
     }
     drop(it->first);
-    tell(admission, err(last_write_.error()));
+    // Never kResourceExhausted, which a full disk is: that would be somebody who was quicker.
+    tell(admission,
+         err(ErrorCode::kIo, "no slice was granted, because its job could not be remembered: {}",
+             last_write_.error().message));
     it = admissions_.erase(it);
   }
 }

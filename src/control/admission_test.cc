@@ -300,6 +300,31 @@ TEST_F(AdmissionTest, ReleasesUnacknowledgedGrantsAfterARestart) {
   EXPECT_EQ(daemon_.submit(100), model::JobId(10)) << "a number that was given is not given again";
 }
 
+TEST_F(AdmissionTest, OnAFullDiskNothingIsGrantedAndThatIsSaid) {
+  admitted(ask(100));
+  const auto most_pages = [this](const std::string& count) {
+    ASSERT_TRUE(daemon_.database->commit([&](store::Connection& connection) {
+      return connection.execute("PRAGMA max_page_count = " + count);
+    }));
+  };
+  most_pages("1");  // That is, no more than there are
+  NewJob large(jobs::testing::spec(100));
+  large.owner = "ada";
+  large.spec.holder = Holder::kProcess;
+  large.spec.command.emplace_back(100'000, 'x');
+  const auto asked = daemon_.dispatcher->admit(large, {.pid = 7, .uid = 1000, .gid = 1000}, false);
+  ASSERT_TRUE(asked.has_value()) << asked.error().message;
+  const Answer refused = answer(*asked);
+  ASSERT_TRUE(refused && !*refused);
+  EXPECT_EQ(refused->error().code, ErrorCode::kIo) << "and not that somebody was quicker";
+  EXPECT_NE(refused->error().message.find("is full"), std::string::npos)
+      << refused->error().message;
+  most_pages("1000000");
+  daemon_.settle();
+  EXPECT_EQ(daemon_.machine.held().size(), 1U);
+  admitted(ask(100));
+}
+
 // The store is that of a backup, and the process came after it.
 TEST_F(AdmissionTest, AProcessThatTheStoreDoesNotKnowAndThatUsesItsGpuBecomesAJob) {
   const model::JobId job = admitted(ask(1500));

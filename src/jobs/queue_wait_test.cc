@@ -243,6 +243,33 @@ TEST(Waiting, AReservationWithAStartTimeIsNeverPassed) {
   EXPECT_EQ(desk.queue().explain(unknown, desk.now()).kind, WaitKind::kReservation);
 }
 
+TEST(Waiting, AGuessThatHasComeOutWrongIsNoneOfTheStart) {
+  Desk desk({}, fleet(1, 1));
+  const JobId first = desk.submit(spec(1000));
+  desk.run();
+  desk.wait(50);
+  desk.end(first);
+  desk.submit(spec(1000));
+  desk.run();
+  const JobId third = desk.submit(spec(1000));
+  desk.wait(50);
+  EXPECT_EQ(desk.queue().explain(third, desk.now()).starts, desk.now() + Seconds(1));
+  desk.wait(1);
+  EXPECT_FALSE(desk.queue().explain(third, desk.now()).starts.has_value());
+}
+
+TEST(Waiting, ATimeLimitIsTheGuessOnceAShorterOneHasComeOutWrong) {
+  Desk desk({}, fleet(1, 1));
+  model::JobSpec limited = spec(1000);
+  limited.expected = Seconds(10);
+  limited.time_limit = Seconds(30);
+  desk.submit(limited);
+  desk.run();
+  const JobId next = desk.submit(spec(1000));
+  desk.wait(20);
+  EXPECT_EQ(desk.queue().explain(next, desk.now()).starts, desk.now() + Seconds(10));
+}
+
 // A guess of how long a job takes that has come out wrong keeps no GPU idle.
 TEST(Waiting, IgnoresAnExpectedEndThatIsOverdue) {
   Desk desk({}, fleet(1, 4));

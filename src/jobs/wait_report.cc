@@ -168,7 +168,8 @@ std::optional<WallTime> guess(const QueueView& view, const Entry& entry,
     if (id == entry.job.id) break;
   }
   QueueTree tree = view.tree;
-  // What ends when; what is overdue ends next.
+  // What ends when. What was told to end and is overdue ends next; of one that took longer than was
+  // guessed nobody knows when it ends, unless it has a time limit.
   struct Leaver {
     const Entry* entry;
     Held held;
@@ -178,7 +179,12 @@ std::optional<WallTime> guess(const QueueView& view, const Entry& entry,
   for (const auto& [id, holding] : view.holdings.jobs()) {
     std::optional<WallTime> end = holding.stop_by;
     const auto takes = view.attempts.usual_length(*holding.entry);
-    if (!end && takes) end = holding.job().started.value_or(now) + *takes;
+    if (!end && takes) {
+      const WallTime started = holding.job().started.value_or(now);
+      const auto limit = holding.job().spec.time_limit;
+      end = started + *takes;
+      if (*end <= now) end = limit ? std::optional(started + *limit) : std::nullopt;
+    }
     if (!end) continue;
     ends.emplace(std::max(now, *end), Leaver{holding.entry, holding.held, holding.places});
   }

@@ -51,7 +51,7 @@ Error foreign(const ClusterJob& job, std::string_view what) {
 
 Status check_unfinished(const ClusterJob& job) {
   if (!model::is_finished(job.job.state)) return {};
-  return err(ErrorCode::kFailedPrecondition, "job {} has ended already; it is {}", job.job.id,
+  return err(ErrorCode::kFailedPrecondition, "job {} has ended already: {}", job.job.id,
              to_string(job.job.state));
 }
 

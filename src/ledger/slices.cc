@@ -18,7 +18,7 @@ std::string counted(std::uint32_t count, std::string_view one) {
 
 std::string described(const model::Request& request) {
   if (request.by_memory()) return to_string(*request.memory()) + " of GPU memory";
-  std::string text = to_string(request.share()) + " GPU";
+  std::string text = to_string(request.share()) + (request.share() > kWholeGpu ? " GPUs" : " GPU");
   if (request.memory()) text += fmt::format(" with {} of memory", to_string(*request.memory()));
   return text;
 }

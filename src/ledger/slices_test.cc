@@ -69,6 +69,8 @@ TEST(Slices, SaysWhatIsInTheWay) {
   EXPECT_EQ(answer.obstacles[0].holders, std::vector<TenantId>{TenantId(1)});
   EXPECT_EQ(slices.why_not(want_memory("95GiB")).summary,
             "95GiB of GPU memory does not fit on this machine now");
+  EXPECT_EQ(slices.why_not(want("1")).summary, "1 GPU does not fit on this machine now");
+  EXPECT_EQ(Slices(gpus(1)).why_not(want("2")).summary, "2 GPUs can never fit on this machine");
 }
 
 TEST(Slices, SaysWhatCanNeverFit) {
