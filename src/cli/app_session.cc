@@ -40,10 +40,10 @@ bool is_answer(std::string_view line) {
   return read.ec == std::errc() && status >= 100 && status < 500;
 }
 
-bool answers_http(MemberChannel& channel, const std::string& path) {
+bool answers_http(int socket, const std::string& path) {
   const std::string request =
       fmt::format("GET {} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", path);
-  if (::send(channel.fd(), request.data(), request.size(), MSG_NOSIGNAL) !=
+  if (::send(socket, request.data(), request.size(), MSG_NOSIGNAL) !=
       static_cast<ssize_t>(request.size())) {
     return false;
   }
@@ -52,10 +52,10 @@ bool answers_http(MemberChannel& channel, const std::string& path) {
   while (line.find('\n') == std::string::npos && line.size() < 1024) {
     const auto left =
         std::chrono::duration_cast<milliseconds>(until - std::chrono::steady_clock::now());
-    pollfd wait{channel.fd(), POLLIN, 0};
+    pollfd wait{socket, POLLIN, 0};
     if (left.count() <= 0 || ::poll(&wait, 1, static_cast<int>(left.count())) != 1) return false;
     std::array<char, 256> bytes;
-    const ssize_t got = ::read(channel.fd(), bytes.data(), bytes.size());
+    const ssize_t got = ::read(socket, bytes.data(), bytes.size());
     if (got <= 0) break;
     line.append(bytes.data(), static_cast<std::size_t>(got));
   }
@@ -65,10 +65,16 @@ bool answers_http(MemberChannel& channel, const std::string& path) {
 bool is_ready(const Daemon& daemon, const AppTemplate& app, const AppSession& opened) {
   const MemberPlace place{.job = opened.job};
   const std::string name = new_channel_name();
-  const auto answer = open_channel(daemon, place, name, {{"kind", "port"}, {"port", opened.port}});
+  const boost::json::object port{{"kind", "port"}, {"port", opened.port}};
+  if (daemon.is_cluster()) {
+    const auto pod = open_in_pod(daemon, place, name, port);
+    if (!pod || !pod->here) return false;
+    return answers_http(pod->here.get(), app.ready.empty() ? "/" : app.ready);
+  }
+  const auto answer = open_channel(daemon, place, name, port);
   if (!answer || !answer->ok()) return false;
   auto channel = MemberChannel::begin(daemon, place, name);
-  return channel && (app.ready.empty() || answers_http(**channel, app.ready));
+  return channel && (app.ready.empty() || answers_http((*channel)->fd(), app.ready));
 }
 
 // The exit status where it never will be.

@@ -114,7 +114,7 @@ json::object& object_in(json::object& document, std::string_view field) {
   return value.as_object();
 }
 
-std::string script_of(const AppTemplate& app, bool contained) {
+std::string script_of(const AppTemplate& app, const AppLaunch& launch) {
   std::string script;
   if (!app.program.empty()) {
     const std::string missing =
@@ -123,9 +123,11 @@ std::string script_of(const AppTemplate& app, bool contained) {
     script = fmt::format("command -v {} >/dev/null 2>&1 || {{ echo {} >&2; exit 127; }}\n",
                          quoted(app.program), quoted(missing));
   }
-  const std::string port = contained ? fmt::to_string(kContainerPort) : "$DIVVY_PORT";
+  const bool published = launch.published.has_value();
+  const std::string port =
+      published || launch.in_pod ? fmt::to_string(kContainerPort) : "$DIVVY_PORT";
   return script + replaced(replaced(app.run, "{port}", port), "{address}",
-                           contained ? "0.0.0.0" : "127.0.0.1");
+                           published ? "0.0.0.0" : "127.0.0.1");
 }
 
 }  // namespace
@@ -225,15 +227,15 @@ Status put_app(const AppTemplate& app, const AppLaunch& launch, json::object& do
   if (!launch.arguments.empty() && app.run.find("\"$@\"") == std::string::npos) {
     return err(ErrorCode::kInvalidArgument, "the app {} takes no arguments", app.name);
   }
-  const bool contained = launch.published.has_value();
-  json::array command{"sh", "-c", json::string(script_of(app, contained)), json::string(app.name)};
+  const bool contained = launch.published.has_value() || launch.in_pod;
+  json::array command{"sh", "-c", json::string(script_of(app, launch)), json::string(app.name)};
   for (const std::string& word : launch.arguments) command.push_back(json::string(word));
   if (contained) {
     json::object& container = object_in(document, "container");
     // The image's own entry point is another program.
     container.emplace("entry_point", json::array{"sh"});
     command.erase(command.begin());
-    if (app.is_web()) {
+    if (app.is_web() && launch.published) {
       json::value& ports = container["ports"];
       if (!ports.is_array()) ports = json::array();
       ports.as_array().push_back(
@@ -247,7 +249,7 @@ Status put_app(const AppTemplate& app, const AppLaunch& launch, json::object& do
   }
   environment[kSessionToken] = launch.token;
   // It is reached through divvyd, and some apps ask nobody who they are.
-  if (contained) environment[model::kPublishVariable] = model::kPublishLoopback;
+  if (launch.published) environment[model::kPublishVariable] = model::kPublishLoopback;
   json::object& labels = object_in(document, "labels");
   labels[kSessionLabel] = app.name;
   if (contained) labels[kSessionPortLabel] = fmt::to_string(kContainerPort);

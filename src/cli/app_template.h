@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "base/result.h"
+#include "model/session_label.h"
 
 namespace divvy::cli {
 
-// The labels by which the jobs of sessions are known, and the variable with what opens them.
-inline constexpr std::string_view kSessionLabel = "divvy.session";
-inline constexpr std::string_view kSessionPortLabel = "divvy.session.port";
-inline constexpr std::string_view kSessionToken = "SESSION_TOKEN";
+using model::kSessionLabel;
+using model::kSessionPortLabel;
+using model::kSessionToken;
 
 struct AppTemplate {
   std::string name;
@@ -57,6 +57,7 @@ struct AppLaunch {
   std::vector<std::string> arguments;
   // In a container: where its port is on the machine.
   std::optional<std::uint16_t> published;
+  bool in_pod = false;  // in a container whose loopback is reached through the cluster
 };
 // Adds to the document of a job what makes it this app; what stands in it already goes first.
 // kInvalidArgument: arguments for an app that takes none.

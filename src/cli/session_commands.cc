@@ -55,16 +55,6 @@ Result<AppTemplate> app_called(const Apps& apps, const std::string& name) {
              meant ? fmt::format("; did you mean {}?", *meant) : "");
 }
 
-// A cluster has no way into pods' ports yet.
-std::optional<int> refuse_cluster(const Session& session) {
-  const auto daemon = session.daemon();
-  if (!daemon) return session.fail(daemon.error());
-  if (!daemon->is_cluster()) return std::nullopt;
-  return session.fail(Error{ErrorCode::kUnsupported,
-                            "sessions are for machines so far, and this context is a cluster; "
-                            "choose another with --context"});
-}
-
 tl::expected<AppSession, int> session_called(const Session& session, const std::string& typed,
                                              Answer* document = nullptr) {
   const auto id = find_job(session, typed, JobMeant::kNewest);
@@ -126,7 +116,6 @@ Result<int> start(const Session& session, const StartArguments& arguments) {
     return err(ErrorCode::kInvalidArgument, "a session has one member: leave out {}",
                arguments.flags.members ? "--members" : "--array");
   }
-  if (const auto refused = refuse_cluster(session)) return *refused;
   const auto config = load_client_config(session.terminal.environment);
   if (!config) return session.fail(config.error());
   const auto daemon = session.daemon();
@@ -134,11 +123,18 @@ Result<int> start(const Session& session, const StartArguments& arguments) {
   json::object document;
   DIVVY_RETURN_IF_ERROR(apply(arguments.flags, {}, document));
   const bool contained = document.contains("container");
+  if (daemon->is_cluster() && !contained) {
+    return err(ErrorCode::kInvalidArgument,
+               "on a cluster a session runs in an image: --image IMAGE{}",
+               app.program.empty() ? "" : ", in which there is " + app.program);
+  }
+  const bool published = contained && !daemon->is_cluster();
   DIVVY_RETURN_IF_ERROR(
       put_app(app,
               {.token = new_channel_name().substr(0, 32),
                .arguments = arguments.words,
-               .published = contained ? std::optional(some_port()) : std::nullopt},
+               .published = published ? std::optional(some_port()) : std::nullopt,
+               .in_pod = daemon->is_cluster()},
               document));
   document.emplace("time_limit", kUsualTime);
   DIVVY_RETURN_IF_ERROR(complete_document(session, *daemon, *config, document));
@@ -223,12 +219,19 @@ struct ListArguments {
 
 Result<int> list(const Session& session, const ListArguments& arguments) {
   DIVVY_TRY(format, parse_output_format(arguments.format, kListFormats));
-  const Asked me = ask(session, "GET", "/v1/whoami");
-  if (!me) return me.status();
+  const auto daemon = session.daemon();
+  if (!daemon) return session.fail(daemon.error());
+  // On a cluster jobs are those of a namespace.
+  std::string owner;
+  if (!daemon->is_cluster()) {
+    const Asked me = ask(session, "GET", "/v1/whoami");
+    if (!me) return me.status();
+    owner = me.answer()["name"].raw();
+  }
   std::string items;
   for (std::string after;;) {
     const Asked page = ask(session, "GET",
-                           "/v1/jobs" + write_query({{"owner", me.answer()["name"].raw()},
+                           "/v1/jobs" + write_query({{"owner", owner},
                                                      {"state", arguments.all ? "" : kUnfinished},
                                                      {"after", after},
                                                      {"limit", "1000"}}));
@@ -252,6 +255,13 @@ struct ExtendArguments {
 
 Result<int> extend(const Session& session, const ExtendArguments& arguments) {
   DIVVY_TRY(by, with_context(model::parse_seconds(arguments.by), "--by"));
+  const auto daemon = session.daemon();
+  if (!daemon) return session.fail(daemon.error());
+  if (daemon->is_cluster()) {
+    return err(ErrorCode::kInvalidArgument,
+               "Kubernetes never gives a pod more time than it began with; start the session with "
+               "--time-limit");
+  }
   Answer job;
   const auto found = session_called(session, arguments.job, &job);
   if (!found) return found.error();

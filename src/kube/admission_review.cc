@@ -3,6 +3,7 @@
 #include <boost/json.hpp>
 #include <cstdint>
 
+#include "kube/base64.h"
 #include "kube/json_view.h"
 
 namespace divvy::kube {
@@ -89,25 +90,6 @@ std::string denied(const AdmissionReview& review, std::string_view message) {
   return answer({{"uid", review.uid},
                  {"allowed", false},
                  {"status", json::object{{"code", kInvalid}, {"message", message}}}});
-}
-
-std::string to_base64(std::string_view bytes) {
-  constexpr std::string_view kLetters =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t at = 0; at < bytes.size(); at += 3) {
-    std::uint32_t three = 0;
-    for (std::size_t i = 0; i < 3; ++i) {
-      three <<= 8U;
-      if (at + i < bytes.size()) three |= static_cast<unsigned char>(bytes[at + i]);
-    }
-    for (std::size_t i = 0; i < 4; ++i) {
-      const bool padding = at + i > bytes.size();
-      text += padding ? '=' : kLetters[(three >> (18 - 6 * i)) & 63U];
-    }
-  }
-  return text;
 }
 
 }  // namespace divvy::kube

@@ -33,6 +33,4 @@ struct AdmissionReview {
                                        const std::vector<std::string>& warnings);
 [[nodiscard]] std::string denied(const AdmissionReview& review, std::string_view message);
 
-[[nodiscard]] std::string to_base64(std::string_view bytes);
-
 }  // namespace divvy::kube

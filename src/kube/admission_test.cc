@@ -273,15 +273,6 @@ TEST(Admission, ClaimNamesAreRandomAndFitTheContract) {
   EXPECT_EQ(names.size(), 100u);
 }
 
-TEST(AdmissionReview, WritesBase64) {
-  EXPECT_EQ(to_base64(""), "");
-  EXPECT_EQ(to_base64("f"), "Zg==");
-  EXPECT_EQ(to_base64("fo"), "Zm8=");
-  EXPECT_EQ(to_base64("foo"), "Zm9v");
-  EXPECT_EQ(to_base64("foob"), "Zm9vYg==");
-  EXPECT_EQ(to_base64("\xff\xfe\xfd"), "//79");
-}
-
 // ---- the validating side ------------------------------------------------------------------------
 
 TEST(Validation, TheRequestOfAPodCannotBeChanged) {

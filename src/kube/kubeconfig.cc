@@ -2,8 +2,9 @@
 
 #include <yaml-cpp/yaml.h>
 
-#include <array>
 #include <optional>
+
+#include "kube/base64.h"
 
 namespace divvy::kube {
 namespace {
@@ -21,40 +22,6 @@ bool has(const YAML::Node& node, const char* name) {
   if (!node.IsMap()) return false;
   const YAML::Node value = node[name];
   return value.IsDefined() && !value.IsNull();
-}
-
-// Padding is optional, blanks and line ends are skipped.
-std::optional<std::string> decode_base64(std::string_view text) {
-  static const std::array<int, 256> values = [] {
-    std::array<int, 256> made{};
-    made.fill(-1);
-    constexpr std::string_view kDigits =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (std::size_t i = 0; i < kDigits.size(); ++i) {
-      made[static_cast<unsigned char>(kDigits[i])] = static_cast<int>(i);
-    }
-    return made;
-  }();
-  std::string decoded;
-  unsigned bits = 0;
-  int count = 0;
-  bool ended = false;
-  for (const char c : text) {
-    if (c == ' ' || c == '\n' || c == '\r' || c == '\t') continue;
-    if (c == '=') {
-      ended = true;
-      continue;
-    }
-    const int value = values[static_cast<unsigned char>(c)];
-    if (value < 0 || ended) return std::nullopt;
-    bits = (bits << 6U) | static_cast<unsigned>(value);
-    count += 6;
-    if (count >= 8) {
-      count -= 8;
-      decoded += static_cast<char>((bits >> static_cast<unsigned>(count)) & 0xffU);
-    }
-  }
-  return decoded;
 }
 
 // `name`, or `name`-data with the text itself; the latter wins, as kubectl has it.

@@ -13,9 +13,11 @@
 #include "api/request_target.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "kube/base64.h"
 #include "kube/json_view.h"
 #include "kube/lister.h"
 #include "kube/resource_path.h"
+#include "model/session_label.h"
 
 namespace divvy::kube_api {
 namespace {
@@ -274,7 +276,19 @@ ClusterApi::Answer ClusterApi::list_jobs(const Asked& asked) {
 }
 
 ClusterApi::Answer ClusterApi::get_job(const Asked& /*asked*/, const ClusterJob& job) {
-  return api::answer(200, cluster_job_document(job));
+  const bool is_session = job.job.spec.labels.contains(std::string(model::kSessionLabel));
+  if (!is_session || job.batch_job.empty()) return api::answer(200, cluster_job_document(job));
+  ClusterJob opened = job;
+  // Whoever may not read Secrets sees the session all the same.
+  const auto secret =
+      api_.get(fmt::format("/api/v1/namespaces/{}/secrets/{}", kube::percent_encode(job.space()),
+                           kube::percent_encode(job.batch_job)));
+  if (secret) {
+    const auto token =
+        kube::decode_base64(kube::text_at(*secret, {"data", model::kSessionToken}));
+    if (token) opened.job.spec.environment[std::string(model::kSessionToken)] = *token;
+  }
+  return api::answer(200, cluster_job_document(opened));
 }
 
 ClusterApi::Answer ClusterApi::explain_job(const Asked& /*asked*/, const ClusterJob& job) {

@@ -30,6 +30,8 @@
 
 namespace divvy::kube_api {
 
+struct JobNames;
+
 class ClusterApi {
  public:
   struct Options {
@@ -74,6 +76,8 @@ class ClusterApi {
 
   // cluster_changes.cc: jobs that are made, changed and ended
   [[nodiscard]] Answer submit_job(const Asked& asked);
+  [[nodiscard]] Status add_part(const JobNames& names, std::string_view resource,
+                                const boost::json::object& part, std::string_view missing);
   [[nodiscard]] Answer cancel_job(const Asked& asked, const ClusterJob& job);
   [[nodiscard]] Answer suspend_job(const Asked& asked, const ClusterJob& job);
   [[nodiscard]] Answer resume_job(const Asked& asked, const ClusterJob& job);

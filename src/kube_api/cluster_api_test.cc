@@ -186,6 +186,36 @@ TEST_F(ClusterApiTest, SubmitMakesAnIndexedJobWhosePodsAskForTheSame) {
             made.at("metadata").at("uid"));
 }
 
+TEST_F(ClusterApiTest, WhatOpensASessionIsInASecretThatGoesWithItsJob) {
+  const auto submitted = ask("POST", "/v1/jobs", R"json({"name": "jupyter", "gpu": "0.1",
+    "container": {"image": "lab:1", "entry_point": ["sh"]}, "command": ["-c", "exec jupyter-lab"],
+    "environment": {"JUPYTER_TOKEN": "t0ken", "SESSION_TOKEN": "t0ken"},
+    "secrets": {"HF_TOKEN": "hub"},
+    "labels": {"divvy.session": "jupyter", "divvy.session.port": "8000"}})json");
+  ASSERT_EQ(submitted.status, 201) << submitted.body;
+  const json::object job = *api_.get("/apis/batch/v1/namespaces/team-a/jobs/jupyter-abcde");
+  EXPECT_THAT(json::serialize(job), Not(HasSubstr("t0ken")));
+  const json::array& variables =
+      job.at("spec").at("template").at("spec").at("containers").at(0).at("env").as_array();
+  EXPECT_THAT(json::serialize(variables),
+              AllOf(HasSubstr(R"("JUPYTER_TOKEN","valueFrom":{"secretKeyRef":{"name":"jupyter-abcde",)"
+                              R"("key":"JUPYTER_TOKEN"}})"),
+                    HasSubstr(R"("HF_TOKEN","valueFrom":{"secretKeyRef":{"name":"hub",)"
+                              R"("key":"HF_TOKEN"}})")));
+
+  json::object secret = *api_.get("/api/v1/namespaces/team-a/secrets/jupyter-abcde");
+  EXPECT_EQ(secret.at("stringData").at("SESSION_TOKEN"), "t0ken");
+  EXPECT_EQ(secret.at("metadata").at("ownerReferences").at(0).at("uid"),
+            job.at("metadata").at("uid"));
+  EXPECT_THAT(ask("GET", "/v1/jobs").body, Not(HasSubstr("t0ken"))) << "in no list";
+  // As the API server has it from then on.
+  secret["data"] = json::object{{"SESSION_TOKEN", "dDBrZW4="}};
+  api_.put("/api/v1/secrets", secret);
+  const json::object found = get("/v1/jobs/" + id("jupyter"));
+  EXPECT_EQ(found.at("spec").at("environment").at("SESSION_TOKEN"), "t0ken");
+  EXPECT_EQ(found.at("spec").at("labels").at("divvy.session.port"), "8000");
+}
+
 TEST_F(ClusterApiTest, AMemberKeepsItsRankWhileThePodOfAnotherIsNotThere) {
   ASSERT_EQ(ask("POST", "/v1/jobs", kGang).status, 201);
   // The one with index 0 was evicted, and its Job has not made another one yet.

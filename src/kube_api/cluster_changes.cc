@@ -57,6 +57,17 @@ Status check_unfinished(const ClusterJob& job) {
 
 }  // namespace
 
+// Without it the members of a Job that is there would wait for ever.
+Status ClusterApi::add_part(const JobNames& names, std::string_view resource,
+                            const json::object& part, std::string_view missing) {
+  const auto made = api_.create(in_space("/api/v1", names.space, resource), part);
+  if (made || made.error().code == ErrorCode::kAlreadyExists) return {};
+  const Status removed = api_.remove(in_space("/apis/batch/v1", names.space, "jobs", names.name),
+                                     {{"propagationPolicy", "Background"}});
+  if (!removed) return err(with_context(removed.error(), made.error().message));
+  return err(with_context(made.error(), missing));
+}
+
 ClusterApi::Answer ClusterApi::submit_job(const Asked& asked) {
   DIVVY_TRY(query, api::Query::parse(asked.request.query));
   DIVVY_TRY(dry_run, query.flag("dry_run"));
@@ -89,15 +100,12 @@ ClusterApi::Answer ClusterApi::submit_job(const Asked& asked) {
   if (!made) return err(made.error());
   const std::string uid(kube::text_at(*made, {"metadata", "uid"}));
   if (const auto service = rank_service(spec, names, uid)) {
-    const auto served = api_.create(in_space("/api/v1", names.space, "services"), *service);
-    if (!served && served.error().code != ErrorCode::kAlreadyExists) {
-      // Its members would wait for each other for ever.
-      const Status removed =
-          api_.remove(in_space("/apis/batch/v1", names.space, "jobs", names.name),
-                      {{"propagationPolicy", "Background"}});
-      if (!removed) return err(with_context(removed.error(), served.error().message));
-      return err(with_context(served.error(), "the names of its members could not be made"));
-    }
+    DIVVY_RETURN_IF_ERROR(
+        add_part(names, "services", *service, "the names of its members could not be made"));
+  }
+  if (const auto secret = session_secret(spec, names, uid)) {
+    DIVVY_RETURN_IF_ERROR(
+        add_part(names, "secrets", *secret, "the Secret with its token could not be made"));
   }
   ClusterObjects objects;
   objects.jobs.push_back(*std::move(made));

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "kube_api/cluster_jobs.h"
 #include "model/seconds.h"
+#include "model/session_label.h"
 
 namespace divvy::kube_api {
 namespace {
@@ -166,7 +167,10 @@ json::array environment_of(const model::JobSpec& spec, const JobNames& names) {
     }
   }
   // The last of a name counts: what somebody sets themselves.
-  for (const auto& [name, value] : spec.environment) variables.push_back(variable(name, value));
+  const bool hidden = spec.labels.contains(std::string(model::kSessionLabel));
+  for (const auto& [name, value] : spec.environment) {
+    variables.push_back(hidden ? secret_variable(name, names.name) : variable(name, value));
+  }
   for (const auto& [name, secret] : spec.secrets) {
     variables.push_back(secret_variable(name, secret));
   }
@@ -215,6 +219,16 @@ json::object pod_spec(const model::JobSpec& spec, const JobNames& names) {
   return pod;
 }
 
+// Of what belongs to the Job and goes with it.
+json::object metadata_of_part(const JobNames& names, const std::string& uid) {
+  json::object owner{
+      {"apiVersion", "batch/v1"}, {"kind", "Job"}, {"name", names.name}, {"uid", uid}};
+  return {{"name", names.name},
+          {"namespace", names.space},
+          {"labels", json::object{{kJobLabel, names.name}}},
+          {"ownerReferences", json::array{std::move(owner)}}};
+}
+
 }  // namespace
 
 std::string object_name(const model::JobSpec& spec, const std::string& suffix) {
@@ -259,18 +273,25 @@ Result<json::object> batch_job(const model::JobSpec& spec, const JobNames& names
                    {"template", std::move(pods)}}}};
 }
 
+std::optional<json::object> session_secret(const model::JobSpec& spec, const JobNames& names,
+                                           const std::string& uid) {
+  if (!spec.labels.contains(std::string(model::kSessionLabel))) return std::nullopt;
+  json::object values;
+  for (const auto& [name, value] : spec.environment) values[name] = value;
+  return json::object{{"apiVersion", "v1"},
+                      {"kind", "Secret"},
+                      {"metadata", metadata_of_part(names, uid)},
+                      {"type", "Opaque"},
+                      {"stringData", std::move(values)}};
+}
+
 std::optional<json::object> rank_service(const model::JobSpec& spec, const JobNames& names,
                                          const std::string& uid) {
   if (spec.members() == 1) return std::nullopt;
-  json::object owner{
-      {"apiVersion", "batch/v1"}, {"kind", "Job"}, {"name", names.name}, {"uid", uid}};
   return json::object{
       {"apiVersion", "v1"},
       {"kind", "Service"},
-      {"metadata", json::object{{"name", names.name},
-                                {"namespace", names.space},
-                                {"labels", json::object{{kJobLabel, names.name}}},
-                                {"ownerReferences", json::array{std::move(owner)}}}},
+      {"metadata", metadata_of_part(names, uid)},
       // Ranks look for each other before they are ready.
       {"spec", json::object{{"clusterIP", "None"},
                             {"publishNotReadyAddresses", true},

@@ -107,6 +107,41 @@ TEST_F(KubeCommands, GoingIntoAPodIsAsOnAMachine) {
   expect_nothing_left();
 }
 
+TEST_F(KubeCommands, ASessionIsAnAppInAPodThatIsOpenedFromHere) {
+  fs::create_directories(home_ / "xdg/divvy/apps");
+  std::ofstream(home_ / "xdg/divvy/apps/pages.yaml")
+      << "run: |\n  mkdir /tmp/pages; printf %s \"$WEB_TOKEN\" | wc -c >/tmp/pages/token\n"
+         "  exec busybox httpd -f -p {address}:{port} -h /tmp/pages\n"
+         "environment: {WEB_TOKEN: \"{token}\"}\nready: /token\nopen: /token?token={token}\n";
+  const fs::path output = home_ / "address";
+  // Printed once it answers.
+  Program session(
+      {"/usr/bin/env", "DIVVY_CONFIG=" + (home_ / "config.yaml").string(),
+       "XDG_CONFIG_HOME=" + (home_ / "xdg").string(), KUBE_DIVVY, "session", "start", "--app",
+       "pages", "--gpu", "0.2", "--image", image_, "--no-browser"},
+      {}, output);
+  ASSERT_TRUE(eventually([&] { return session.printed().find('\n') != std::string::npos; }))
+      << session.errors();
+  const std::string address = session.printed().substr(0, session.printed().find('\n'));
+  EXPECT_THAT(address, HasSubstr("/token?token="));
+  const Outcome page = run({"/usr/bin/python3", "-c",
+                            "import sys, urllib.request as u; "
+                            "print(u.urlopen(sys.argv[1]).read().decode().strip())",
+                            address});
+  EXPECT_EQ(page.out, "32\n") << page.err;
+  EXPECT_THAT(says({"session", "list"}), HasSubstr("pages"));
+  const std::string token = address.substr(address.find("token=") + 6);
+  EXPECT_THAT(must({"get", "pods,jobs", "-o", "yaml"}), Not(HasSubstr(token)));
+  EXPECT_EQ(divvy({"session", "extend", "pages"}).status, 2);
+  EXPECT_EQ(divvy({"session", "stop", "pages"}).status, 0);
+  session.signal(SIGINT);
+  EXPECT_EQ(session.finish().status, 0);
+  ASSERT_TRUE(eventually([&] {
+    return must({"get", "secrets", "-l", "divvy.dev/job", "-o", "name"}).empty();
+  })) << "its Secret goes with it";
+  expect_nothing_left();
+}
+
 TEST_F(KubeCommands, JobsOfOthersAndThoseThatWaitAreSeenAndExplained) {
   for (const char* name : {"a", "b", "c", "d"}) {
     ASSERT_EQ(create_pod(name, gpuload("1", {"sleep", "infinity"})).status, 0);
