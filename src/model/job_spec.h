@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "model/gpu_mode.h"
+#include "model/notify.h"
 #include "model/request.h"
 #include "model/where.h"
 
@@ -124,7 +125,8 @@ struct JobSpec {
   std::string queue = "default";  // "research/vision": queues are a tree
   std::vector<std::string> command;
   std::map<std::string, std::string> environment;
-  // Variables that hold a secret of the owner, by its name: the value is in no description of a job.
+  // Variables that hold a secret of the owner, by its name: the value is in no description of a
+  // job.
   std::map<std::string, std::string> secrets;
   std::string working_directory;  // absolute; empty: the home of the user
   bool keep_input = false;        // whoever attaches may write to it; otherwise it reads nothing
@@ -147,7 +149,8 @@ struct JobSpec {
   RetryPolicy retry;
   std::map<std::string, std::string> labels;
   Holder holder = Holder::kMembers;
-  std::optional<GpuMode> mode;  // nothing: as the machine is set up
+  std::optional<GpuMode> mode;   // nothing: as the machine is set up
+  std::optional<Notify> notify;  // who is told of its end, beside its owner
   // Waits also for GPUs that are not there; otherwise what cannot ever start is refused.
   bool hold_for_capacity = false;
 
