@@ -39,9 +39,7 @@ class SecretsSystem : public JobMachine {
     EXPECT_EQ(submitted.status, 0) << submitted.err;
     return submitted.status == 0 ? std::stoull(submitted.out) : 0;
   }
-  std::string output(std::uint64_t id) {
-    return divvy({"logs", "-f", std::to_string(id)}).out;
-  }
+  std::string output(std::uint64_t id) { return divvy({"logs", "-f", std::to_string(id)}).out; }
   // Files of the daemon, its members and its users that hold this text.
   [[nodiscard]] std::vector<std::string> files_with(const std::string& text) const {
     std::vector<std::string> found;
@@ -66,9 +64,14 @@ TEST_F(SecretsSystem, AJobHasItAndNoFileLogOrDescriptionDoes) {
   EXPECT_EQ(output(job), "ig_BcDeFg1234567890\n");
 
   const std::string id = std::to_string(job);
-  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
-           {"describe", id}, {"get", id, "-o", "json"}, {"list", "--all", "-o", "yaml"},
-           {"secret", "list"}, {"secret", "list", "-o", "json"}, {"events"}, {"audit"}}) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"describe", id},
+                                             {"get", id, "-o", "json"},
+                                             {"list", "--all", "-o", "yaml"},
+                                             {"secret", "list"},
+                                             {"secret", "list", "-o", "json"},
+                                             {"events"},
+                                             {"audit"}}) {
     const Outcome shown = divvy(words);
     EXPECT_EQ(shown.status, 0) << words[0] << shown.err;
     EXPECT_FALSE(has(shown.out + shown.err, kValue)) << words[0];
@@ -76,6 +79,7 @@ TEST_F(SecretsSystem, AJobHasItAndNoFileLogOrDescriptionDoes) {
   EXPECT_TRUE(has(divvy({"secret", "list"}).out, "hub"));
   EXPECT_TRUE(has(divvy({"describe", id}).out, "hub")) << "which one it got";
   EXPECT_FALSE(has(daemon_log(), kValue));
+  EXPECT_EQ(divvy({"backup", (folder() / "backup.db").string()}).status, 0);
   stop_daemon(SIGTERM);
   EXPECT_EQ(files_with(kValue), std::vector<std::string>{});
   start_daemon();

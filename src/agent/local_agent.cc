@@ -282,9 +282,9 @@ Result<Done> LocalAgent::carry_out(const StartOrder& order) {
   model::Job job(order.key.job, order.user.name, order.spec, {});
   job.attempt = order.key.attempt;
   job.task = order.task;
-  return done(parts_.runtime.start(run::member_start(
-      job, order.key.rank, order.hosts, user,
-      {order.slice.environment, order.slice.cdi_devices, order.secrets})));
+  return done(parts_.runtime.start(
+      run::member_start(job, order.key.rank, order.hosts, user,
+                        {order.slice.environment, order.slice.cdi_devices, order.secrets})));
 }
 
 Result<Found> LocalAgent::carry_out(const FindOrder& order) {

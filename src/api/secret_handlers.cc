@@ -18,9 +18,9 @@ Result<control::Secrets*> secrets_of(const Call& call) {
 // Never what it holds.
 json::object secret_document(const store::SecretRecord& secret) {
   return {{"name", secret.name},
-          {"changedUnixMilliseconds", std::chrono::duration_cast<std::chrono::milliseconds>(
-                                          secret.changed.time_since_epoch())
-                                          .count()}};
+          {"changedUnixMilliseconds",
+           std::chrono::duration_cast<std::chrono::milliseconds>(secret.changed.time_since_epoch())
+               .count()}};
 }
 
 }  // namespace

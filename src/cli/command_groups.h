@@ -23,7 +23,7 @@ void add_machine_commands(CommandTree& tree);  // gpus, gpu, nodes, doctor, even
 void add_nodes_command(CommandTree& tree);     // called by it
 void add_queue_commands(CommandTree& tree);    // queue, quota, usage
 void add_audit_command(CommandTree& tree);
-void add_people_commands(CommandTree& tree);   // user, token, whoami
+void add_people_commands(CommandTree& tree);  // user, token, whoami
 void add_secret_commands(CommandTree& tree);
 void add_login_commands(CommandTree& tree);    // login, logout
 void add_backup_commands(CommandTree& tree);   // backup, restore

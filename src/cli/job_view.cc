@@ -367,6 +367,9 @@ std::string job_description(const Answer& job, const Answer& attempts, const Gpu
   asked.add("limit", spec["time_limit"].text());
   asked.add("expected", spec["expected"].text());
   for (const std::string& name : spec["environment"].names()) asked.add("variable", name);
+  for (const std::string& name : spec["secrets"].names()) {
+    asked.add("secret", fmt::format("{} in {}", spec["secrets"][name].text(), name));
+  }
   asked.add("notify", notify_text(spec["notify"]));
   for (const Answer& other : spec["after"].items()) {
     asked.add("after", other["job"].text() + " " + other["kind"].text());

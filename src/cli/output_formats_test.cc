@@ -27,9 +27,9 @@ std::set<std::string> completed(Words words, const std::string& last) {
 std::string joined(const Words& words) { return fmt::format("{}", fmt::join(words, " ")); }
 
 void walk(const Words& command, const std::function<void(const Words&)>& leaf) {
-  const std::set<std::string> groups = {"",       "slice", "gpu",   "ledger",  "cdi",
-                                        "queue",  "quota", "user",  "token",   "context",
-                                        "config", "sim",   "bench", "session", "schedule", "secret"};
+  const std::set<std::string> groups = {
+      "",      "slice",   "gpu",    "ledger", "cdi",   "queue",   "quota",    "user",
+      "token", "context", "config", "sim",    "bench", "session", "schedule", "secret"};
   const std::set<std::string> commands_too = {"serve", "submit"};
   const bool has_more = groups.contains(joined(command));
   if (!has_more) leaf(command);
@@ -43,11 +43,10 @@ void walk(const Words& command, const std::function<void(const Words&)>& leaf) {
 
 TEST(OutputFormats, AreTheSameForEveryCommandThatListsThings) {
   const std::set<std::string> lists = {
-      "list",       "get",           "ps",           "gpus",         "gpu list",
-      "slice list", "events",        "queue list",   "quota list",   "usage",
-      "user list",  "token list",    "context list", "session list", "session apps",
-      "sweep",      "schedule list", "audit",        "nodes",        "serve list",
-      "secret list"};
+      "list",         "get",          "ps",           "gpus",  "gpu list",      "slice list",
+      "events",       "queue list",   "quota list",   "usage", "user list",     "token list",
+      "context list", "session list", "session apps", "sweep", "schedule list", "audit",
+      "nodes",        "serve list",   "secret list"};
   // They print no thing: they do something, follow something, or print a file in its own format.
   const std::set<std::string> without = {"attach",
                                          "backup",

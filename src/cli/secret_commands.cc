@@ -26,8 +26,8 @@ constexpr std::size_t kLongest = 16'384;
 
 std::string path_of(const std::string& name) { return "/v1/secrets/" + escape_for_url(name); }
 
-// While it lives, what is typed is not shown. Ctrl-C is a character that ends the line: as a signal it
-// would leave the terminal without an echo.
+// While it lives, what is typed is not shown. Ctrl-C is a character that ends the line: as a signal
+// it would leave the terminal without an echo.
 class QuietTerminal {
  public:
   QuietTerminal() {
@@ -140,11 +140,10 @@ Result<int> remove(const Session& session, const std::vector<std::string>& names
 }
 
 ListColumn when_column() {
-  return {.header = "SET",
-          .cell = [](const Answer& item) {
-            return Cell(moment_text(item["changedUnixMilliseconds"]));
-          },
-          .number = [](const Answer& item) { return item["changedUnixMilliseconds"].number(); }};
+  return {
+      .header = "SET",
+      .cell = [](const Answer& item) { return Cell(moment_text(item["changedUnixMilliseconds"])); },
+      .number = [](const Answer& item) { return item["changedUnixMilliseconds"].number(); }};
 }
 
 Result<int> list(const Session& session, const std::string& typed) {
@@ -165,9 +164,9 @@ void add_secret_commands(CommandTree& tree) {
   CLI::App* secret = tree.add(heading::kPeople, "secret",
                               "Tokens and passwords that jobs get as variables", kSecretFooter);
   auto arguments = std::make_shared<SetArguments>();
-  CLI::App* setting = tree.add_below(
-      *secret, "set", "Keep a secret, or another value of it", kSecretSetFooter,
-      [arguments](const Session& session) { return set(session, *arguments); });
+  CLI::App* setting =
+      tree.add_below(*secret, "set", "Keep a secret, or another value of it", kSecretSetFooter,
+                     [arguments](const Session& session) { return set(session, *arguments); });
   setting->add_option("NAME", arguments->name, "What it is called, like HF_TOKEN")->required();
   setting->add_option("--from-file", arguments->file, "Its value is in this file")
       ->type_name("FILE");

@@ -75,20 +75,19 @@ TEST_F(Members, HaveTheirEnvironmentAndFolderAndNothingOfTheDaemons) {
 }
 
 TEST_F(Members, HaveSecretsThatAreInNoFile) {
-  MemberStart member = shell(1, "echo \"<$HUB>\"; sleep 1000");
+  MemberStart member = shell(1, "echo ${#HUB}; sleep 1000");
   member.secrets = {{"HUB", "hf_\"quoted\"\nsecret"}};
   start(member);
-  await_line(key(1), "<hf_\"quoted\"");
-  await_line(key(1), "secret>");
+  await_line(key(1), "18");
   for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) {
-    if (!entry.is_regular_file() || entry.path().filename().string().starts_with("output")) continue;
+    if (!entry.is_regular_file()) continue;
     std::ifstream file(entry.path(), std::ios::binary);
     const std::string text(std::istreambuf_iterator<char>(file), {});
     EXPECT_EQ(text.find("quoted"), std::string::npos) << entry.path();
   }
   // The shepherd keeps no descriptor of them.
-  for (const auto& entry : fs::directory_iterator(
-           fmt::format("/proc/{}/fd", watch_of(key(1)).shepherd.pid))) {
+  for (const auto& entry :
+       fs::directory_iterator(fmt::format("/proc/{}/fd", watch_of(key(1)).shepherd.pid))) {
     std::error_code code;
     EXPECT_EQ(fs::read_symlink(entry.path(), code).string().find("divvy-secrets"),
               std::string::npos);

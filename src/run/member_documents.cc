@@ -159,9 +159,9 @@ std::string secrets_document(const std::map<std::string, std::string>& secrets) 
 
 Result<std::map<std::string, std::string>> parse_secrets(std::string_view text) {
   std::map<std::string, std::string> secrets;
-  DIVVY_RETURN_IF_ERROR(model::read_own_json("secrets", text, Unread::kLeft, [&](JsonFields& fields) {
-    fields.read("secrets", secrets);
-  }));
+  DIVVY_RETURN_IF_ERROR(
+      model::read_own_json("secrets", text, Unread::kLeft,
+                           [&](JsonFields& fields) { fields.read("secrets", secrets); }));
   return secrets;
 }
 

@@ -16,7 +16,7 @@ namespace divvy::run {
 struct MemberGrant {
   Environment environment;
   std::vector<std::string> cdi_devices;
-  Environment secrets;
+  Environment secrets = {};
 };
 
 // The member `rank` of the job's present attempt, whose members are at `hosts`, by rank.

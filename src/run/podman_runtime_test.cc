@@ -42,11 +42,11 @@ bool has(const Words& words, const Words& piece) {
 
 TEST(SecretVariables, AreLinesOfAFileOrRefusedNeverWordsOfACommand) {
   EXPECT_EQ(secret_variables({{"A", "hf_1=2 3"}, {"B", ""}}), "A=hf_1=2 3\nB=\n");
-  for (const char* const value : {"two\nlines", "a\"b", "a'b", "a`b", "a\\b", " a"}) {
+  for (const char* const value : {"hf_two\nlines", "hf_\"b", "hf_'b", "hf_`b", "hf_\\b", " hf_"}) {
     const auto refused = secret_variables({{"HUB", value}});
     ASSERT_FALSE(refused.has_value()) << value;
     EXPECT_TRUE(refused.error().message.starts_with("secrets.HUB: ")) << refused.error().message;
-    EXPECT_EQ(refused.error().message.find(value), std::string::npos);
+    EXPECT_EQ(refused.error().message.find("hf_"), std::string::npos);
   }
 }
 

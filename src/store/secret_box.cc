@@ -92,8 +92,8 @@ Status write_all(int fd, const unsigned char* bytes, std::size_t size) {
 Status write_key(const fs::path& file, const unsigned char* key, std::size_t size) {
   const fs::path beside = file.string() + ".new";
   ::unlink(beside.c_str());
-  const UniqueFd fd(::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                           0600));
+  const UniqueFd fd(
+      ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd) return key_error(file, std::strerror(errno));
   if (const Status written = write_all(fd.get(), key, size); !written) {
     return key_error(file, written.error().message);
@@ -119,11 +119,12 @@ Result<SecretBox> SecretBox::open(const fs::path& key_file) {
     DIVVY_RETURN_IF_ERROR(write_key(key_file, key.data(), key.size()));
     return SecretBox(key);
   }
-  struct stat state {};
+  struct stat state{};
   if (::fstat(fd.get(), &state) != 0) return key_error(key_file, std::strerror(errno));
   if (!S_ISREG(state.st_mode) || state.st_uid != ::geteuid() || (state.st_mode & 077) != 0) {
-    return key_error(key_file, "it has to be a file that is divvyd's and that nobody else can read "
-                               "(chmod 600); whoever could read it may know every secret");
+    return key_error(key_file,
+                     "it has to be a file that is divvyd's and that nobody else can read "
+                     "(chmod 600); whoever could read it may know every secret");
   }
   // One byte more than there should be, to see whether there is more.
   std::array<unsigned char, kKeyBytes + 1> read{};

@@ -1,6 +1,7 @@
-// Seals what users entrust to us (tokens for hubs and registries) before it is written down: whoever
-// has the database, or a backup of it, has nothing without the key, which is a file of its own
-// beside it. Callable from any thread. The library behind it (OpenSSL) stays inside secret_box.cc.
+// Seals what users entrust to us (tokens for hubs and registries) before it is written down:
+// whoever has the database, or a backup of it, has nothing without the key, which is a file of its
+// own beside it. Callable from any thread. The library behind it (OpenSSL) stays inside
+// secret_box.cc.
 #pragma once
 
 #include <array>
@@ -27,8 +28,8 @@ class SecretBox {
   SecretBox& operator=(const SecretBox&) = delete;
   ~SecretBox();
 
-  // AES-256-GCM with a random nonce, as text (hexadecimal digits). `place` says where it belongs (whose it is, and its name): put
-  // anywhere else it cannot be opened.
+  // AES-256-GCM with a random nonce, as text (hexadecimal digits). `place` says where it belongs
+  // (whose it is, and its name): put anywhere else it cannot be opened.
   [[nodiscard]] Result<std::string> seal(std::string_view place, std::string_view secret) const;
   // kDataLoss: sealed with another key or for another place, or damaged.
   [[nodiscard]] Result<std::string> unseal(std::string_view place, std::string_view sealed) const;

@@ -53,7 +53,7 @@ TEST_F(SecretBoxTest, OpensNothingThatWasMovedChangedOrSealedWithAnotherKey) {
 
 TEST_F(SecretBoxTest, TheKeyIsReadByItsOwnerAlone) {
   (void)box();
-  struct stat state {};
+  struct stat state{};
   ASSERT_EQ(::stat(key().c_str(), &state), 0);
   EXPECT_EQ(state.st_mode & 0777, 0600U);
   EXPECT_EQ(state.st_size, static_cast<off_t>(SecretBox::kKeyBytes));

@@ -16,8 +16,8 @@ Result<bool> SecretTable::remove(std::string_view user, std::string_view name) {
 }
 
 Result<std::vector<SecretRecord>> SecretTable::list(std::string_view user) {
-  DIVVY_TRY(query, connection_.prepare(
-                       "SELECT name, changed FROM secrets WHERE user = ? ORDER BY name"));
+  DIVVY_TRY(query,
+            connection_.prepare("SELECT name, changed FROM secrets WHERE user = ? ORDER BY name"));
   query.add(user);
   std::vector<SecretRecord> records;
   for (;;) {
@@ -29,8 +29,7 @@ Result<std::vector<SecretRecord>> SecretTable::list(std::string_view user) {
 
 Result<std::optional<std::string>> SecretTable::sealed(std::string_view user,
                                                        std::string_view name) {
-  DIVVY_TRY(query,
-            connection_.prepare("SELECT sealed FROM secrets WHERE user = ? AND name = ?"));
+  DIVVY_TRY(query, connection_.prepare("SELECT sealed FROM secrets WHERE user = ? AND name = ?"));
   DIVVY_TRY(row, query.add(user).add(name).step());
   return row ? std::optional(query.text(0)) : std::nullopt;
 }

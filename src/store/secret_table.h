@@ -1,4 +1,5 @@
-// Secrets of users, sealed (store/secret_box.h). Nothing here can open them. A view of a connection.
+// Secrets of users, sealed (store/secret_box.h). Nothing here can open them. A view of a
+// connection.
 #pragma once
 
 #include <optional>

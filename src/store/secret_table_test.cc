@@ -61,7 +61,10 @@ TEST_F(SecretTableTest, RemovesOnceAndOnlyThatUsers) {
 TEST_F(SecretTableTest, GoWithTheirUser) {
   commit([](Connection& connection) {
     return PeopleTable(connection)
-        .add({.name = "ada", .role = model::Role::kUser, .uid = {}, .created = at_second(1),
+        .add({.name = "ada",
+              .role = model::Role::kUser,
+              .uid = {},
+              .created = at_second(1),
               .disabled = false});
   });
   put("ada", "HF_TOKEN", "a1", 1);
