@@ -91,6 +91,34 @@ TEST_F(JobContainers, HaveTheirMountsVariablesOutputAndExitCode) {
   EXPECT_EQ(tenants(), 0U);
 }
 
+TEST_F(JobContainers, HaveSecretsThatDivvyWritesNowhere) {
+  std::ofstream(folder() / "typed") << "hf_1=2 3\n";
+  ASSERT_EQ(divvy({"secret", "set", "hub", "--from-file", (folder() / "typed").string()}).status,
+            0);
+  fs::remove(folder() / "typed");
+  json::object spec = contained("test \"$HF_TOKEN\" = 'hf_1='\"2 3\" && echo given");
+  spec["environment"] = {{"GREETING", "hello"}};
+  spec["secrets"] = {{"HF_TOKEN", "hub"}};
+  const auto id = submit(spec);
+  ASSERT_TRUE(becomes(id, "succeeded")) << logs(id) << history(id);
+  EXPECT_EQ(logs(id), "given\n");
+  for (const auto& entry : fs::recursive_directory_iterator(folder() / "run")) {
+    if (!entry.is_regular_file()) continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    EXPECT_FALSE(has(text, "hf_1=2 3")) << entry.path();
+  }
+
+  // What no file of variables can hold is said, and not put on a command line.
+  std::ofstream(folder() / "typed") << "two\nlines\n";
+  ASSERT_EQ(divvy({"secret", "set", "hub", "--from-file", (folder() / "typed").string()}).status,
+            0);
+  const auto refused = submit(spec);
+  ASSERT_TRUE(becomes(refused, "failed"));
+  EXPECT_TRUE(has(logs(refused) + history(refused), "secrets.HF_TOKEN: it has quotes"))
+      << logs(refused) << history(refused);
+}
+
 TEST_F(JobContainers, SeeTheirSliceAndNoMore) {
   json::object spec = contained("exec gpuload alloc --chunk 64MiB --exact");
   spec["gpu_memory"] = "4GiB";

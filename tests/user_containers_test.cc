@@ -159,15 +159,21 @@ TEST_F(UserContainers, RunForEveryUserWithNothingConfigured) {
   ASSERT_TRUE(has(status, "NoNewPrivs:\t1")) << "this is about a daemon as it is by default";
   for (const TestUser& user : {kAda, kBob}) {
     const std::string mount = fmt::format("{}:/home", home(user).string());
+    std::ofstream(home(user) / "typed") << "of " << user.name << "\n";
+    const Outcome kept =
+        divvy_as(user, {"secret", "set", "hub", "--from-file", (home(user) / "typed").string()});
+    ASSERT_EQ(kept.status, 0) << kept.err;
     const auto id = number_of(submit_as(
         user,
-        {"--mount", mount, "--env", "TOKEN=hidden", "--ulimit", "nofile=64", "--shm-size", "2MiB"},
-        "busybox id -u; busybox id -g; echo $TOKEN; ulimit -n; echo made > /home/file; "
+        {"--mount", mount, "--env", "TOKEN=hidden", "--secret", "HUB=hub", "--ulimit", "nofile=64",
+         "--shm-size", "2MiB"},
+        "busybox id -u; busybox id -g; echo $TOKEN $HUB; ulimit -n; echo made > /home/file; "
         "busybox grep NoNewPrivs /proc/self/status; busybox mount | busybox grep -c "
         "'/dev/shm.*size=2048k'; exit 6"));
     ASSERT_TRUE(becomes(id, "failed"));
     EXPECT_EQ(exit_code(id), 6) << logs(id) << history(id);
-    EXPECT_EQ(logs(id), fmt::format("{}\n{}\nhidden\n64\nNoNewPrivs:\t1\n1\n", user.uid, user.gid));
+    EXPECT_EQ(logs(id), fmt::format("{}\n{}\nhidden of {}\n64\nNoNewPrivs:\t1\n1\n", user.uid,
+                                    user.gid, user.name));
     struct stat info{};
     ASSERT_EQ(::stat((home(user) / "file").c_str(), &info), 0);
     EXPECT_EQ(info.st_uid, user.uid);
