@@ -119,6 +119,7 @@ void fill(YamlNode& node, const Values& values) {
 
 std::string keys_text(const JobTemplate& job_template) {
   std::vector<std::string_view> keys;
+  keys.reserve(job_template.values.size());
   for (const auto& [key, value] : job_template.values) keys.push_back(key);
   return keys.empty() ? "none" : fmt::format("{}", fmt::join(keys, ", "));
 }
@@ -185,6 +186,7 @@ Result<JobTemplate> template_called(const JobTemplates& templates, const std::st
   const auto found = templates.by_name.find(name);
   if (found != templates.by_name.end()) return found->second;
   std::vector<std::string_view> known;
+  known.reserve(templates.by_name.size());
   for (const auto& [each, made] : templates.by_name) known.push_back(each);
   const auto meant = did_you_mean(name, known);
   return err(ErrorCode::kInvalidArgument,

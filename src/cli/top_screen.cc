@@ -242,9 +242,11 @@ Status run_table_screen(const DrawTable& draw, const Style& style) {
     if (!paused) {
       // The daemon may be restarted; the picture of before stays.
       auto drawn = draw();
-      if (drawn) table = *std::move(drawn);
-      if (!drawn)
+      if (drawn) {
+        table = *std::move(drawn);
+      } else {
         footer = " " + drawn.error().message.substr(0, drawn.error().message.find('\n')) + " ";
+      }
     }
     now.columns = static_cast<std::size_t>(std::max(20, getmaxx(stdscr)));
     screen.draw(lines_of(table, now),

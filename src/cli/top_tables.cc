@@ -62,6 +62,20 @@ std::map<std::string, std::string> nodes_of_gpus(const Answer& stats) {
   return nodes;
 }
 
+using Names = std::map<std::int64_t, std::string>;
+Names names_of_jobs(const Answer& jobs) {
+  Names names;
+  for (const Answer& job : jobs["items"].items()) {
+    if (const auto id = job["id"].number()) names[*id] = job["name"].raw();
+  }
+  return names;
+}
+
+std::string name_of(const Answer& tenant, const Names& names) {
+  const auto found = names.find(tenant["job"].number().value_or(0));
+  return found == names.end() ? tenant["name"].raw() : found->second;
+}
+
 std::string list_document(std::string_view kind, std::vector<json::object> rows) {
   const auto by_use = [](const json::object& row) {
     const json::value& used = row.at("usedShareThousandths");
@@ -77,9 +91,11 @@ std::string list_document(std::string_view kind, std::vector<json::object> rows)
 // Those that waited most at first.
 json::array names_of(const std::map<std::string, std::int64_t>& waiting) {
   std::vector<std::pair<std::int64_t, std::string>> order;
+  order.reserve(waiting.size());
   for (const auto& [name, waited] : waiting) order.emplace_back(-waited, name);
   std::ranges::sort(order);
   json::array names;
+  names.reserve(order.size());
   for (const auto& [waited, name] : order) names.emplace_back(name);
   return names;
 }
@@ -137,7 +153,8 @@ ListColumn words_column(std::string header, std::string field, std::size_t most,
 
 }  // namespace
 
-std::string node_use_document(const Answer& stats) {
+std::string node_use_document(const Answer& stats, const Answer& jobs) {
+  const auto names = names_of_jobs(jobs);
   const auto node_of = nodes_of_gpus(stats);
   std::map<std::string, NodeUse> nodes;
   for (const Answer& gpu : stats["gpus"].items()) {
@@ -153,7 +170,7 @@ std::string node_use_document(const Answer& stats) {
       node.use.add(slice);
       const auto waited = slice["waitedShareThousandths"].number().value_or(0);
       if (waited > 0) {
-        std::int64_t& most = node.waiting[tenant["name"].raw()];
+        std::int64_t& most = node.waiting[name_of(tenant, names)];
         most = std::max(most, waited);
       }
     }
@@ -168,7 +185,8 @@ std::string node_use_document(const Answer& stats) {
   return list_document("NodeUseList", std::move(rows));
 }
 
-std::string job_use_document(const Answer& stats) {
+std::string job_use_document(const Answer& stats, const Answer& named) {
+  const auto names = names_of_jobs(named);
   const auto node_of = nodes_of_gpus(stats);
   // By job, and tenants without one by themselves.
   std::map<std::pair<std::int64_t, std::int64_t>, JobUse> jobs;
@@ -178,7 +196,7 @@ std::string job_use_document(const Answer& stats) {
     JobUse& one = jobs[{job.value_or(0), job ? 0 : id}];
     if (job) one.job = *job;
     if (one.members++ == 0) {
-      one.name = tenant["name"].raw();
+      one.name = name_of(tenant, names);
       one.user = tenant["user"].raw();
       one.job_class = tenant["class"].raw();
     }

@@ -9,9 +9,10 @@
 
 namespace divvy::cli {
 
-// A list with a row for each, those that use most at first.
-[[nodiscard]] std::string node_use_document(const Answer& stats);
-[[nodiscard]] std::string job_use_document(const Answer& stats);
+// A list with a row for each, those that use most at first. `jobs` is a page of jobs, from which
+// they have their names: a member of one is known by its number alone.
+[[nodiscard]] std::string node_use_document(const Answer& stats, const Answer& jobs);
+[[nodiscard]] std::string job_use_document(const Answer& stats, const Answer& jobs);
 
 [[nodiscard]] ListView node_use_view();
 [[nodiscard]] ListView job_use_view();

@@ -16,7 +16,7 @@ namespace {
 
 struct TopTable {
   ListView (*view)();
-  std::string (*document)(const Answer& stats);
+  std::string (*document)(const Answer& stats, const Answer& jobs);
 };
 
 struct TopTableArguments {
@@ -25,22 +25,32 @@ struct TopTableArguments {
   bool once = false;
 };
 
-Result<std::string> draw(const TopTable& table, const Answer& stats,
+constexpr const char* kActiveJobs = "/v1/jobs?state=starting,running,stopping&limit=1000";
+
+Result<std::string> draw(const TopTable& table, const Answer& stats, const Answer& jobs,
                          const TopTableArguments& arguments, const Style& style) {
   DIVVY_TRY(format, parse_output_format(arguments.format.empty() ? "table" : arguments.format,
                                         kListFormats));
-  return show_list(table.view(), table.document(stats), format, arguments.sort_by, style);
+  return show_list(table.view(), table.document(stats, jobs), format, arguments.sort_by, style);
 }
 
-Result<int> watch(const Session& session, const TopTable& table,
+// What is not understood is left out: numbers are worth looking at without names.
+Answer active_jobs(const Daemon& daemon) {
+  const auto reply = daemon.ask("GET", kActiveJobs);
+  if (!reply || !reply->ok()) return {};
+  return Answer::parse(reply->body).value_or(Answer());
+}
+
+Result<int> watch(const Session& session, const Daemon& daemon, const TopTable& table,
                   const TopTableArguments& arguments) {
-  const auto daemon = session.daemon();
-  if (!daemon) return session.fail(daemon.error());
+  // The screen has colours of its own.
+  Style plain = session.style;
+  plain.color = false;
   const auto look = [&]() -> Result<std::string> {
-    DIVVY_TRY(reply, daemon->ask("GET", "/v1/stats"));
+    DIVVY_TRY(reply, daemon.ask("GET", "/v1/stats"));
     if (!reply.ok()) return err(ErrorCode::kUnavailable, "{}", problem_text(reply));
     DIVVY_TRY(stats, Answer::parse(reply.body));
-    return draw(table, stats, arguments, session.style);
+    return draw(table, stats, active_jobs(daemon), arguments, plain);
   };
   if (const Status watched = run_table_screen(look, session.style); !watched) {
     return session.fail(watched.error());
@@ -51,14 +61,16 @@ Result<int> watch(const Session& session, const TopTable& table,
 Result<int> show(const Session& session, const TopTable& table,
                  const TopTableArguments& arguments) {
   // What is wrong with the options is said before anybody is asked.
-  DIVVY_TRY(tried, draw(table, Answer(), arguments, session.style));
+  DIVVY_TRY(tried, draw(table, {}, {}, arguments, session.style));
   static_cast<void>(tried);
   const Asked stats = ask(session, "GET", "/v1/stats");
   if (!stats) return stats.status();
+  const auto daemon = session.daemon();
+  if (!daemon) return session.fail(daemon.error());
   const bool live = arguments.format.empty() && !arguments.once && ::isatty(STDIN_FILENO) != 0 &&
                     ::isatty(STDOUT_FILENO) != 0;
-  if (live) return watch(session, table, arguments);
-  DIVVY_TRY(text, draw(table, stats.answer(), arguments, session.style));
+  if (live) return watch(session, *daemon, table, arguments);
+  DIVVY_TRY(text, draw(table, stats.answer(), active_jobs(*daemon), arguments, session.style));
   return session.print(text);
 }
 
