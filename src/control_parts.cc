@@ -38,11 +38,18 @@ Result<std::unique_ptr<ControlSide>> ControlSide::create(const agent::Agents& ag
   made->people_ = std::make_unique<api::People>(*made->database_, clock, ::geteuid());
   made->secrets_ = std::make_unique<control::Secrets>(*made->database_, clock,
                                                       made->settings_.state / "secrets.key");
-  DIVVY_TRY(dispatcher, control::Dispatcher::create({.database = *made->database_,
-                                                     .agents = agents,
-                                                     .clock = clock,
-                                                     .settings = made->settings_.queue,
-                                                     .secrets = made->secrets_.get()}));
+  made->notifier_ =
+      std::make_unique<notify::Notifier>(*made->database_, clock, made->settings_.notifications);
+  DIVVY_TRY(dispatcher,
+            control::Dispatcher::create(
+                {.database = *made->database_,
+                 .agents = agents,
+                 .clock = clock,
+                 .settings = made->settings_.queue,
+                 .secrets = made->secrets_.get(),
+                 .check_notify = [notifier = made->notifier_.get()](const model::Notify& notify) {
+                   return notifier->check(notify);
+                 }}));
   made->dispatcher_ = std::move(dispatcher);
   made->proxy_ = std::make_unique<proxy::Haproxy>(proxy::Haproxy::Options{
       .folder = made->settings_.run / "serve", .address = made->settings_.services_address});
@@ -53,10 +60,12 @@ Result<std::unique_ptr<ControlSide>> ControlSide::create(const agent::Agents& ag
   made->services_ = std::move(services);
   made->schedules_ = std::make_unique<control::Schedules>(control::Schedules::Parts{
       .database = *made->database_, .dispatcher = *made->dispatcher_, .clock = clock});
-  made->dispatcher_->on_events([bell = &made->bell_, services = made->services_.get()] {
-    bell->ring();
-    services->wake();
-  });
+  made->dispatcher_->on_events(
+      [bell = &made->bell_, services = made->services_.get(), notifier = made->notifier_.get()] {
+        bell->ring();
+        services->wake();
+        notifier->wake();
+      });
   made->retention_ = std::make_unique<control::Retention>(*made->database_, agents, clock,
                                                           made->settings_.retention);
   if (made->settings_.sign_in) {
@@ -91,6 +100,7 @@ Result<std::unique_ptr<ControlSide>> ControlSide::create(const agent::Agents& ag
   made->retention_->begin();
   made->services_->begin();
   made->schedules_->begin();
+  made->notifier_->begin();
   made->sampler_ = std::make_unique<api::UseSampler>(agents, clock, made->history_);
   made->sampler_->begin();
   return made;
@@ -114,6 +124,7 @@ Status ControlSide::change(const ControlSettings& settings) {
     settings_.shown = settings.shown;
   }
   retention_->set_rules(settings.retention);
+  notifier_->set_rules(settings.notifications);
   return api::apply_settings(api_->parts());
 }
 

@@ -23,6 +23,7 @@
 #include "control/services.h"
 #include "jobs/settings.h"
 #include "net/http.h"
+#include "notify/notifier.h"
 #include "proxy/haproxy.h"
 #include "sign_in_parts.h"
 #include "store/database.h"
@@ -41,8 +42,9 @@ struct ControlSettings {
   bool console = true;  // served beside the API
   Duration keep_channels = std::chrono::minutes(10);
   std::string services_address = "127.0.0.1";  // where services listen
-  std::optional<SignInSettings> sign_in{};     // with a provider, beside tokens
-  std::vector<api::SettingLine> shown{};       // all of the configuration, for who asks
+  notify::Notifier::Rules notifications;
+  std::optional<SignInSettings> sign_in{};  // with a provider, beside tokens
+  std::vector<api::SettingLine> shown{};    // all of the configuration, for who asks
 };
 
 class ControlSide {
@@ -90,6 +92,7 @@ class ControlSide {
   std::unique_ptr<api::People> people_;
   api::EventBell bell_;
   std::unique_ptr<control::Secrets> secrets_;
+  std::unique_ptr<notify::Notifier> notifier_;
   std::unique_ptr<control::Dispatcher> dispatcher_;
   std::unique_ptr<control::Retention> retention_;
   std::unique_ptr<proxy::Haproxy> proxy_;

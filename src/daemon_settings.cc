@@ -103,6 +103,8 @@ ControlSettings control_settings_of(const config::DaemonConfig& config) {
   settings.max_rate = config.api.max_rate;
   settings.console = config.api.console;
   settings.keep_channels = config.api.keep_channels;
+  settings.notifications = {.enabled = config.notifications.enabled,
+                            .allowed_hosts = config.notifications.allowed_hosts};
   settings.sign_in = sign_in_settings_of(config.sign_in, config.api.console);
   for (const config::Setting& row : config::settings()) {
     settings.shown.push_back(

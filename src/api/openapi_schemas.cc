@@ -31,6 +31,9 @@ constexpr FieldRow kDependency[] = {
     {"job", "id", ""}, {"kind", "<succeeded,failed,ended>-", ""}};
 constexpr FieldRow kRetry[] = {
     {"most", "integer(0..1000)-", ""}, {"pause", "seconds-", ""}, {"longest_pause", "seconds-", ""}};
+constexpr FieldRow kNotify[] = {
+    {"url", "text", "http or https, at most 1000 characters"},
+    {"on", "[<succeeded,failed,cancelled>]-", "Of which ends; without: of all"}};
 constexpr FieldRow kNear[] = {
     {"closeness", "<any,zone,rack,node,numa,pcie,nvlink>-", ""},
     {"required", "boolean-", "Otherwise it is tried first"}};
@@ -61,6 +64,7 @@ constexpr FieldRow kJobSpec[] = {
     {"minimum_run", "seconds-", ""}, {"time_limit", "seconds?-", ""},
     {"expected", "seconds?-", ""}, {"array", "Array?-", ""},
     {"after", "[id|Dependency]-", ""}, {"retry", "Retry-", ""}, {"labels", "{text|integer}-", ""},
+    {"notify", "Notify?-", "A webhook that is told of its end"},
     {"mode", "<timeslice,mps>?-", "How its GPU is shared; null: as the machine is set up"},
     {"holder", "<members,process,slice>-", "What uses its slices; members in a new job"},
     {"hold_for_capacity", "boolean-", "Wait also for GPUs that are not there"}};
@@ -379,7 +383,7 @@ constexpr SchemaRow kSchemas[] = {
     {"Problem", "What went wrong (RFC 9457)", kProblem},
     {"Mount", "", kMount, true}, {"Port", "", kPort, true}, {"Container", "", kContainer, true}, {"Ulimit", "", kUlimit, true},
     {"Limits", "", kLimits, true}, {"Array", "", kArray, true}, {"Dependency", "", kDependency, true},
-    {"Retry", "", kRetry, true}, {"Near", "", kNear, true}, {"Spread", "", kSpread, true}, {"Where", "", kWhere, true},
+    {"Retry", "", kRetry, true}, {"Notify", "", kNotify, true}, {"Near", "", kNear, true}, {"Spread", "", kSpread, true}, {"Where", "", kWhere, true},
     {"JobSpec", "What is submitted; the job file has the same fields", kJobSpec, true},
     {"JobChange", "What can be changed after the submit", kJobChange, true},
     {"Step", "", kStep}, {"Slice", "", kSlice}, {"End", "", kEnd}, {"Accounting", "", kAccounting}, {"Member", "", kMember},

@@ -32,6 +32,7 @@ const std::vector<Group>& groups() {
       {add_job_views, {"list", "get", "describe", "explain"}},
       {add_logs_command, {"logs"}},
       {add_wait_command, {"wait"}},
+      {add_templates_command, {"templates"}},
       {add_sweep_command, {"sweep"}},
       {add_schedule_commands, {"schedule"}},
       {add_job_actions, {"suspend", "resume", "requeue", "update", "delete", "prune"}},

@@ -119,16 +119,8 @@ void open_browser(const Session& session, const std::string& address) {
 
 }  // namespace
 
-AppFolders app_folders(const Session& session) {
-  AppFolders folders;
-  const auto& environment = session.terminal.environment;
-  if (const auto config = environment("XDG_CONFIG_HOME")) {
-    folders.push_back(std::filesystem::path(*config) / "divvy/apps");
-  } else if (const auto home = environment("HOME")) {
-    folders.push_back(std::filesystem::path(*home) / ".config/divvy/apps");
-  }
-  folders.emplace_back("/etc/divvy/apps");
-  return folders;
+TemplateFolders app_folders(const Session& session) {
+  return template_folders(session.terminal.environment, "apps");
 }
 
 std::optional<AppSession> app_session_of(const Answer& job) {

@@ -16,7 +16,7 @@ struct Session;
 class Daemon;
 
 // Below XDG_CONFIG_HOME or HOME for oneself, and the operator's for everybody.
-[[nodiscard]] AppFolders app_folders(const Session& session);
+[[nodiscard]] TemplateFolders app_folders(const Session& session);
 
 // What the document of a job says of the session that it is; nothing: it is none.
 struct AppSession {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <boost/json.hpp>
-#include <fstream>
-#include <sstream>
 
 #include "base/text.h"
 #include "config/yaml_reader.h"
@@ -195,28 +193,16 @@ const std::vector<AppTemplate>& built_in_apps() {
   return kApps;
 }
 
-Apps find_apps(const AppFolders& folders) {
+Apps find_apps(const TemplateFolders& folders) {
+  TemplateFiles files = read_template_files(folders);
   Apps apps;
-  for (const std::filesystem::path& folder : folders) {
-    std::error_code code;
-    std::vector<std::filesystem::path> files;
-    for (const auto& entry : std::filesystem::directory_iterator(folder, code)) {
-      if (entry.path().extension() == ".yaml") files.push_back(entry.path());
-    }
-    std::ranges::sort(files);
-    for (const std::filesystem::path& file : files) {
-      std::ifstream stream(file);
-      std::stringstream text;
-      text << stream.rdbuf();
-      auto app = read_app(text.str(), file.stem().string(), file.string());
-      if (!stream) {
-        apps.troubles.push_back(file.string() + " could not be read");
-      } else if (!app) {
-        apps.troubles.push_back(app.error().message);
-      } else {
-        const std::string name = app->name;
-        apps.by_name.emplace(name, *std::move(app));
-      }
+  apps.troubles = std::move(files.troubles);
+  for (const TemplateFile& file : files.files) {
+    auto app = read_app(file.text, file.name, file.path);
+    if (app) {
+      apps.by_name.emplace(file.name, *std::move(app));
+    } else {
+      apps.troubles.push_back(app.error().message);
     }
   }
   for (const AppTemplate& app : built_in_apps()) apps.by_name.emplace(app.name, app);

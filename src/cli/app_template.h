@@ -5,7 +5,6 @@
 
 #include <boost/json/fwd.hpp>
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/template_files.h"
 #include "model/session_label.h"
 
 namespace divvy::cli {
@@ -42,15 +42,13 @@ struct AppTemplate {
                                            const std::string& file);
 [[nodiscard]] const std::vector<AppTemplate>& built_in_apps();
 
-// Where files of apps lie, those that go first at first.
-using AppFolders = std::vector<std::filesystem::path>;
 // All that there are, by name; of several with one name the first. A file that cannot be read is in
 // `troubles` instead.
 struct Apps {
   std::map<std::string, AppTemplate> by_name;
   std::vector<std::string> troubles;
 };
-[[nodiscard]] Apps find_apps(const AppFolders& folders);
+[[nodiscard]] Apps find_apps(const TemplateFolders& folders);
 
 struct AppLaunch {
   std::string token;  // a secret of this session alone

@@ -134,10 +134,12 @@ TEST(App, HelpOfACommandMayBeAskedForInBothWays) {
 TEST(App, ListsTheCommandsWhenNoneIsClose) {
   EXPECT_TRUE(has(
       divvy({"frobnicate"}).err,
-      "commands are submit, serve, list, get, describe, explain, logs, wait, sweep, schedule, "
+      "commands are submit, serve, list, get, describe, explain, logs, wait, templates, sweep, "
+      "schedule, "
       "suspend, resume, requeue, update, delete, prune, exec, attach, port-forward, cp, session, "
       "ssh, ssh-config, ssh-proxy, run, set, ps, top, slice, gpus, gpu, nodes, events, "
-      "doctor, ledger, cdi, queue, quota, usage, user, token, whoami, login, logout, audit, "
+      "doctor, ledger, cdi, queue, quota, usage, user, token, whoami, secret, login, logout, "
+      "audit, "
       "backup, restore, "
       "context, config, sim, bench, completion, man, version"));
 }

@@ -11,6 +11,7 @@ void add_mpi_commands(CommandTree& tree);    // of their members
 void add_serve_commands(CommandTree& tree);
 void add_sweep_command(CommandTree& tree);
 void add_schedule_commands(CommandTree& tree);
+void add_templates_command(CommandTree& tree);
 void add_session_commands(CommandTree& tree);  // session start, open, list, ...
 void add_job_views(CommandTree& tree);         // list, get, describe, explain
 void add_job_actions(CommandTree& tree);       // suspend, resume, requeue, update, delete, prune

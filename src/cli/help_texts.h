@@ -184,6 +184,37 @@ Examples:
   divvy top --once          one picture, for a log
   divvy top -o json         everything, in the schema divvy/v1)";
 
+constexpr const char* kTopNodesFooter = R"(Columns:
+  HELD, USED           GPUs: what is guaranteed to somebody, and what was used of
+                       their time in the last second
+  MEMORY HELD, USED    of the memory of its GPUs (MEMORY): what may be used, and what is
+  WHO WAITS            had work in the last second while others ran; those that
+                       waited most at first
+
+On a terminal it is shown again every second (p pause, q quit); with -o, --once or
+into a pipe it is printed once. Nodes that use most come first.
+
+Examples:
+  divvy top nodes
+  divvy top nodes -o json
+  divvy top nodes --once --sort-by=-held)";
+
+constexpr const char* kTopJobsFooter = R"(Columns:
+  HELD, USED     GPUs: what all its members are guaranteed, and what they used in
+                 the last second; - where nobody can tell
+  MEMORY USED    in use now, LIMIT the most it can be
+  WAITING        part of the last second in which it had work and others ran, of
+                 the slice that waited most
+
+Slices of `divvy run` and `divvy slice create` are there, too. On a terminal it is
+shown again every second (p pause, q quit); with -o, --once or into a pipe it is
+printed once. Jobs that use most come first.
+
+Examples:
+  divvy top jobs
+  divvy top jobs -o wide
+  divvy top jobs --sort-by=-memory-used)";
+
 constexpr const char* kLedgerFooter =
     R"(The ledger is the file in which divvyd keeps who holds which slice and which GPUs
 are cordoned. Both commands only read it, with divvyd running or not; only the user

@@ -87,14 +87,18 @@ Result<JobFile> JobFile::read(std::string_view text, std::string name) {
     }
     return err(ErrorCode::kInvalidArgument, "{}", lines);
   }
-  if (yaml.root.kind != YamlNode::Kind::kMap) {
+  return make(yaml.root, std::move(name));
+}
+
+Result<JobFile> JobFile::make(const YamlNode& root, std::string name) {
+  if (root.kind != YamlNode::Kind::kMap) {
     return err(ErrorCode::kInvalidArgument, "{}",
-               placed_line(name, yaml.root.at,
+               placed_line(name, root.at,
                            "a job file has fields, like gpu: 0.3 and command: [python, train.py]"));
   }
   JobFile file;
   file.name_ = std::move(name);
-  *file.document_ = to_json(yaml.root, "", file.places_).as_object();
+  *file.document_ = to_json(root, "", file.places_).as_object();
   return file;
 }
 

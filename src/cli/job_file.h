@@ -18,6 +18,8 @@ class JobFile {
  public:
   // Errors are "FILE:3:5: what", one line for each; `name` is only for them.
   [[nodiscard]] static Result<JobFile> read(std::string_view text, std::string name);
+  // Of YAML that was read already.
+  [[nodiscard]] static Result<JobFile> make(const config::YamlNode& root, std::string name);
   ~JobFile();
   JobFile(JobFile&&) noexcept;
   JobFile& operator=(JobFile&&) noexcept;

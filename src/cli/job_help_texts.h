@@ -20,12 +20,32 @@ Examples:
   divvy submit --gpu 1 --members 4 -- torchrun train.py
   divvy submit -f job.yaml --name again --priority 10
   divvy submit -f job.yaml --dry-run -o yaml
+  divvy submit --template tune --set data=/data/books
   divvy submit --array 0-99%10 -- ./task
   divvy submit --follow --gpu 0.5 -- ./test
 
 Exit status: 0 it was taken. With --wait and --follow that of the job: of the first
 member that failed, 128 and the signal where one killed it; 124 when --timeout was
 not enough; 130 after Ctrl-C, which only ends the looking.)";
+
+constexpr const char* kTemplatesFooter =
+    R"(A template is a file NAME.yaml in ~/.config/divvy/templates, or from the operator in
+/etc/divvy/templates; of two with one name yours counts:
+  summary: Fine-tune a model
+  values:
+    data:
+    epochs: 3
+  job:
+    gpu: 0.3
+    command: [python, tune.py, "--data={data}", --epochs, "{epochs}"]
+
+What stands behind job: is a job file (docs/job-file.md) in which {KEY} stands for a value: the one
+of --set, or the one of the file; a value without one has to be set.
+
+Examples:
+  divvy templates
+  divvy submit --template tune --set data=/data/books --set epochs=5
+  divvy submit --template tune --set data=/data/books --gpu 1 -- python other.py)";
 
 constexpr const char* kSubmitTorchFooter =
     R"(Each member runs `torchrun`, with as many processes as it has GPUs; they meet at the first

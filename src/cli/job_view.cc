@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/exit_codes.h"
+#include "model/notify.h"
 
 namespace divvy::cli {
 namespace {
@@ -196,6 +197,17 @@ ListColumn used_column(const char* header, const char* field, bool sum) {
           .number = number};
 }
 
+// Without what may be a secret in the address: terminals are looked at by others.
+std::string notify_text(const Answer& notify) {
+  if (notify.empty()) return "";
+  const auto url = model::WebhookUrl::parse(notify["url"].raw());
+  if (!url) return "";
+  std::string ends;
+  for (const Answer& end : notify["on"].items()) ends += (ends.empty() ? "" : ", ") + end.text();
+  return fmt::format("{}{}{} when {}", url->origin(), url->path, url->query.empty() ? "" : "?...",
+                     ends);
+}
+
 }  // namespace
 
 Color color_of_state(std::string_view state) {
@@ -363,6 +375,7 @@ std::string job_description(const Answer& job, const Answer& attempts, const Gpu
   for (const std::string& name : spec["secrets"].names()) {
     asked.add("secret", fmt::format("{} in {}", spec["secrets"][name].text(), name));
   }
+  asked.add("notify", notify_text(spec["notify"]));
   for (const Answer& other : spec["after"].items()) {
     asked.add("after", other["job"].text() + " " + other["kind"].text());
   }

@@ -18,6 +18,7 @@
 #include "cli/exit_codes.h"
 #include "cli/job_file.h"
 #include "cli/job_help_texts.h"
+#include "cli/job_template.h"
 #include "cli/job_view.h"
 #include "cli/logs_command.h"
 #include "cli/member_channel.h"
@@ -45,6 +46,8 @@ struct SubmitArguments {
   SubmitFlags flags;
   std::vector<std::string> command;
   std::string file;
+  std::string job_template;
+  std::vector<std::string> set;
   std::string key;
   std::string timeout;
   std::string format = "table";
@@ -75,6 +78,17 @@ Result<std::string> read_text(const std::string& file) {
   return text.str();
 }
 
+Result<JobFile> fill_template(const Session& session, const SubmitArguments& arguments) {
+  if (!arguments.file.empty()) {
+    return err(ErrorCode::kInvalidArgument, "--file and --template exclude each other");
+  }
+  const JobTemplates templates =
+      find_templates(template_folders(session.terminal.environment, "templates"));
+  for (const std::string& trouble : templates.troubles) session.say(escape_for_terminal(trouble));
+  DIVVY_TRY(chosen, template_called(templates, arguments.job_template));
+  return fill_in(chosen, arguments.set);
+}
+
 // The document of the job, checked here so that what is wrong is told with its place.
 Result<json::object> make_document(const Session& session, const SubmitArguments& arguments,
                                    const Daemon& daemon, const ClientConfig& config) {
@@ -85,6 +99,11 @@ Result<json::object> make_document(const Session& session, const SubmitArguments
     DIVVY_TRY(read, JobFile::read(text, arguments.file == "-" ? "stdin" : arguments.file));
     document = read.document();
     file.emplace(std::move(read));
+  }
+  if (!arguments.job_template.empty()) {
+    DIVVY_TRY(filled, fill_template(session, arguments));
+    document = filled.document();
+    file.emplace(std::move(filled));
   }
   DIVVY_RETURN_IF_ERROR(apply(arguments.flags, arguments.command, document));
   const Status good = complete_document(session, daemon, config, document);
@@ -278,7 +297,11 @@ Result<int> submit(const Session& session, SubmitArguments arguments) {
       return err(ErrorCode::kInvalidArgument, "--timeout needs --wait, --follow or --log");
     }
   }
-  if (arguments.file.empty() && arguments.command.empty() && !arguments.flags.image) {
+  if (!arguments.set.empty() && arguments.job_template.empty()) {
+    return err(ErrorCode::kInvalidArgument, "--set is for the values of a --template");
+  }
+  if (arguments.file.empty() && arguments.job_template.empty() && arguments.command.empty() &&
+      !arguments.flags.image) {
     return err(ErrorCode::kInvalidArgument,
                "no command was given: divvy submit --gpu 0.3 -- python train.py");
   }
@@ -366,10 +389,10 @@ Result<int> submit_mpi(const Session& session, SubmitArguments arguments) {
                "divvy submit mpi is for one machine; on a cluster, an MPIJob of Kubeflow is placed "
                "by Divvy");
   }
-  if (arguments.flags.image || !arguments.file.empty()) {
+  if (arguments.flags.image || !arguments.file.empty() || !arguments.job_template.empty()) {
     return err(ErrorCode::kInvalidArgument,
-               "members of an MPI job are processes of the machine: it takes neither --image nor "
-               "--file");
+               "members of an MPI job are processes of the machine: it takes neither --image, "
+               "--file nor --template");
   }
   if (arguments.command.empty()) {
     return err(ErrorCode::kInvalidArgument,
@@ -451,6 +474,11 @@ void add_submit_command(CommandTree& tree) {
   tree.takes_command(*command, arguments->command);
   command->add_option("-f,--file", arguments->file, "A job file; - is standard input")
       ->type_name("FILE");
+  command
+      ->add_option("--template", arguments->job_template,
+                   "A job file with gaps (divvy templates); options and the command go before it")
+      ->type_name("NAME");
+  add_list(*command, "--set", arguments->set, "With --template: what stands in a gap", "KEY=VALUE");
   add_submit_options(command, arguments);
   // Options before the word are those of the same job.
   CLI::App* torch = tree.add_below(

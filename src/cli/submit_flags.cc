@@ -220,6 +220,7 @@ Status apply(const SubmitFlags& flags, const std::vector<std::string>& command,
   if (flags.hold_for_capacity) document["hold_for_capacity"] = true;
   if (flags.input) document["stdin"] = true;
   if (flags.retries) object_in(document, "retry")["most"] = *flags.retries;
+  if (flags.notify) object_in(document, "notify")["url"] = *flags.notify;
   if (flags.array) {
     DIVVY_TRY(array, array_value(*flags.array));
     document["array"] = std::move(array);
@@ -286,6 +287,7 @@ void add_submit_flags(CLI::App& command, SubmitFlags& flags) {
   option("--array", flags.array, "Several at once: 0-9, 0-99:10, 0-9%2 (two at a time)", "RANGE");
   add_list(command, "--after", flags.after, "Start after JOB, or JOB:failed, or JOB:ended", "JOB");
   option("--retries", flags.retries, "Try again so often when it fails", "NUMBER");
+  option("--notify", flags.notify, "Send a message to this webhook when it has ended", "URL");
   command.add_flag("--hold-for-capacity", flags.hold_for_capacity,
                    "Take it though no machine can run it now, and wait for one that can");
   add_list(command, "--label", flags.labels, "A label for your own use", "NAME=VALUE");

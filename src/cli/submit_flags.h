@@ -23,6 +23,7 @@ struct SubmitFlags {
   std::optional<std::uint32_t> members, least_members, pids, retries;
   std::optional<std::int32_t> priority;
   bool cap = false;
+  std::optional<std::string> notify;
   bool keep = false;
   bool hold_for_capacity = false;
   bool input = false;

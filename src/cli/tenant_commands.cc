@@ -12,6 +12,7 @@
 #include "cli/slice_command.h"
 #include "cli/tenant_list.h"
 #include "cli/top.h"
+#include "cli/top_tables_command.h"
 #include "model/seconds.h"
 
 namespace divvy::cli {
@@ -147,6 +148,7 @@ void add_top(CommandTree& tree) {
   top->add_option("-o,--output", arguments->format, "Print once: table, json or yaml")
       ->type_name("FORMAT");
   top->add_flag("--once", arguments->once, "Print once and end");
+  add_top_tables(tree, *top);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
 #include "cli/stats.h"
 #include "cli/table.h"
 #include "cli/top_view.h"
@@ -219,7 +220,43 @@ class TopLoop {
   bool help_ = false;
 };
 
+// The first line is the head of the table. What does not fit is left out.
+std::vector<Line> lines_of(const std::string& table, const Style& style) {
+  std::vector<Line> lines;
+  for (const std::string_view line : split(std::string_view(table), '\n')) {
+    const Color color = lines.empty() ? Color::kBold : Color::kPlain;
+    lines.push_back({{shorten(std::string(line), *style.columns, style), color}});
+  }
+  return lines;
+}
+
 }  // namespace
+
+Status run_table_screen(const DrawTable& draw, const Style& style) {
+  DIVVY_TRY(screen, Screen::open(style.color));
+  Style now = style;
+  std::string table;
+  bool paused = false;
+  for (;;) {
+    std::string footer = " p pause   q quit ";
+    if (!paused) {
+      // The daemon may be restarted; the picture of before stays.
+      auto drawn = draw();
+      if (drawn) {
+        table = *std::move(drawn);
+      } else {
+        footer = " " + drawn.error().message.substr(0, drawn.error().message.find('\n')) + " ";
+      }
+    }
+    now.columns = static_cast<std::size_t>(std::max(20, getmaxx(stdscr)));
+    screen.draw(lines_of(table, now),
+                shorten(paused ? " PAUSED  " + footer : footer, *now.columns, now));
+    ::timeout(kPeriodMs);
+    const int key = ::getch();
+    if (key == 'q') return {};
+    if (key == 'p') paused = !paused;
+  }
+}
 
 Status run_top_screen(const Daemon& daemon, const Style& style) {
   DIVVY_TRY(screen, Screen::open(style.color));

@@ -146,6 +146,12 @@ struct ServicesConfig {
   ServiceAddress address = ServiceAddress::kThisMachine;  // where services listen
 };
 
+// Messages to webhooks that jobs name.
+struct NotificationsConfig {
+  bool enabled = true;
+  std::vector<std::string> allowed_hosts;  // empty: any
+};
+
 struct DaemonConfig {
   FoldersConfig folders;
   LogConfig log;
@@ -157,6 +163,7 @@ struct DaemonConfig {
   ApiConfig api;
   SignInConfig sign_in;
   ServicesConfig services;
+  NotificationsConfig notifications;
   CdiConfig cdi;
   ContainersConfig containers;
   PrivilegesConfig privileges;

@@ -28,6 +28,7 @@ constexpr Section kSections[] = {
     {"api", "The API for the network; the local socket is always there."},
     {"sign_in", "Signing in with a provider of OpenID Connect, beside tokens."},
     {"services", "What `divvy serve` keeps running."},
+    {"notifications", "Messages to the webhooks that jobs name with `notify`."},
     {"cdi", "Descriptions of GPUs and slices for container runtimes."},
     {"containers", "How members of jobs in containers are started."},
     {"privileges", "What root's daemon gives up once it is ready."},
@@ -329,6 +330,15 @@ std::vector<Setting> make_table() {
              "Where services listen, each at its own port: on this machine alone, or on "
              "all of its addresses. Whoever reaches a service may use it.",
              FIELD(services.address), kServiceAddresses));
+
+  table.push_back(flag("notifications", "enabled", kReload,
+                       "Send them. With false a job that wants one is refused, and what waits is "
+                       "dropped.",
+                       FIELD(notifications.enabled)));
+  table.push_back(row("notifications", "allowed_hosts", "a list of words", kReload,
+                      "Where they may go: hooks.example, or *.example for every name below it; []: "
+                      "anywhere.",
+                      FIELD(notifications.allowed_hosts), read_words, kWritePlainly));
 
   table.push_back(flag("cdi", "enabled", kRestart,
                        "Write descriptions of GPUs and slices for container runtimes.",

@@ -11,11 +11,13 @@
 
 #include "agent/waiting.h"
 #include "base/log.h"
+#include "control/notification.h"
 #include "control/user_names.h"
 #include "jobs/array.h"
 #include "model/name.h"
 #include "store/event_table.h"
 #include "store/job_table.h"
+#include "store/notification_table.h"
 
 namespace divvy::control {
 namespace {
@@ -182,7 +184,13 @@ Status Dispatcher::check_secrets(const model::JobSpec& spec, const std::string& 
   return err(ErrorCode::kUnsupported, "secrets: this daemon keeps none");
 }
 
+Status Dispatcher::check_notify(const model::Notify& notify) {
+  if (parts_.check_notify) return parts_.check_notify(notify);
+  return err(ErrorCode::kUnsupported, "notify: this daemon sends no messages");
+}
+
 Status Dispatcher::check(const model::JobSpec& asked, const std::string& owner) {
+  if (asked.notify) DIVVY_RETURN_IF_ERROR(check_notify(*asked.notify));
   if (!asked.secrets.empty()) DIVVY_RETURN_IF_ERROR(check_secrets(asked, owner));
   DIVVY_TRY(user, user_name_of(parts_.database, owner));
   DIVVY_RETURN_IF_ERROR(
@@ -498,6 +506,13 @@ bool Dispatcher::write(std::unique_lock<std::mutex>& lock) {
       DIVVY_RETURN_IF_ERROR(is_new[j] ? table.insert(job) : table.update(job));
       for (std::size_t i = told[j]; i < job.history.size(); ++i) {
         DIVVY_RETURN_IF_ERROR(events.add(event_of(job, job.history[i])));
+      }
+    }
+    // In the change that ends the job: whatever happens next, somebody is told of it.
+    store::NotificationTable messages(connection);
+    for (const model::Job& job : written) {
+      if (const auto message = notification_of(job)) {
+        DIVVY_RETURN_IF_ERROR(messages.add(*message));
       }
     }
     store::UsageTable books(connection);

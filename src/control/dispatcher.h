@@ -67,6 +67,8 @@ class Dispatcher {
     jobs::Settings settings;
     Drive drive = Drive::kThread;
     Secrets* secrets = nullptr;  // without: jobs that want some are refused
+    // Whether messages about a job are sent to this webhook; without: they are refused.
+    std::function<Status(const model::Notify&)> check_notify{};
   };
 
   // Finds again what ran before. What `parts` refers to outlives it.
@@ -187,6 +189,7 @@ class Dispatcher {
   };
   [[nodiscard]] Status check_machines(const agent::CheckOrder& order);
   [[nodiscard]] Status check_secrets(const model::JobSpec& spec, const std::string& owner);
+  [[nodiscard]] Status check_notify(const model::Notify& notify);
   void hear(const std::string& node, agent::News news);
   [[nodiscard]] jobs::Fleet fleet() const;
   [[nodiscard]] Machine* find_machine(const std::string& node);

@@ -430,7 +430,8 @@ class TestDaemon {
                                       .clock = clock,
                                       .settings = {},
                                       .drive = drive_,
-                                      .secrets = &*secrets});
+                                      .secrets = &*secrets,
+                                      .check_notify = check_notify});
     dispatcher->on_events([this] {
       const std::lock_guard lock(events_mutex_);
       ++events_;
@@ -486,6 +487,8 @@ class TestDaemon {
   agent::Agents agents{{&agent}};
   std::unique_ptr<store::Database> database;
   std::optional<Secrets> secrets;
+  // As of the next open().
+  std::function<Status(const model::Notify&)> check_notify = [](const auto&) { return Status(); };
   std::unique_ptr<Dispatcher> dispatcher;
 
  private:

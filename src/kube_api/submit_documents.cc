@@ -61,6 +61,7 @@ Status check_can_be_pods(const model::JobSpec& spec) {
     return cannot(spec.limits.pids ? "limits.pids" : "limits.ulimits",
                   "nodes set it for their pods; leave it out");
   }
+  if (spec.notify) return cannot("notify", "not on a cluster yet; watch the Job there");
   if (spec.keep_input) return cannot("keep_input", "use `kubectl run -i`");
   if (spec.minimum_run != model::Seconds(0)) {
     return cannot("minimum_run", "not on a cluster yet; preemptible: false keeps the job whole");

@@ -150,6 +150,11 @@ void read_rest(JsonFields& fields, JobSpec& spec) {
   fields.read("labels", spec.labels);
   fields.read("holder", spec.holder);
   fields.read("mode", spec.mode);
+  fields.inside("notify", [&](JsonFields& inside) {
+    Notify& notify = spec.notify.emplace();
+    inside.need("url", notify.url);
+    inside.read("on", notify.on);
+  });
   fields.read("hold_for_capacity", spec.hold_for_capacity);
 }
 
@@ -244,6 +249,13 @@ json::array after_document(const std::vector<Dependency>& after) {
   return list;
 }
 
+json::value notify_document(const std::optional<Notify>& notify) {
+  if (!notify) return nullptr;
+  json::array on;
+  for (const JobEnd end : notify->on) on.emplace_back(to_string(end));
+  return json::object{{"url", notify->url}, {"on", std::move(on)}};
+}
+
 }  // namespace
 
 std::string write_job_spec(const JobSpec& spec) {
@@ -283,6 +295,7 @@ std::string write_job_spec(const JobSpec& spec) {
       {"labels", map_of(spec.labels)},
       {"holder", to_string(spec.holder)},
       {"mode", spec.mode ? json::value(to_string(*spec.mode)) : json::value(nullptr)},
+      {"notify", notify_document(spec.notify)},
       {"hold_for_capacity", spec.hold_for_capacity}});
 }
 

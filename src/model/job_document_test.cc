@@ -47,6 +47,7 @@ JobSpec full_spec() {
   spec.time_limit = Seconds(7200);
   spec.expected = Seconds(3601);
   spec.array = ArraySpec{.first = 1, .last = 9, .step = 2, .at_once = 3};
+  spec.notify = Notify{.url = "https://hooks.example/divvy?key=1", .on = {JobEnd::kFailed}};
   spec.after = {{JobId(3), DependencyKind::kSucceeded}, {JobId(4), DependencyKind::kEnded}};
   spec.retry = {.most = 3, .pause = Seconds(5), .longest_pause = Seconds(60)};
   spec.labels = {{"team", "vision"}};

@@ -279,6 +279,7 @@ Status check_array(const ArraySpec& array) {
 }
 
 Status check_relations(const JobSpec& spec) {
+  if (spec.notify) DIVVY_RETURN_IF_ERROR(check(*spec.notify));
   if (spec.array) DIVVY_RETURN_IF_ERROR(check_array(*spec.array));
   if (spec.after.size() > kMostDependencies) {
     return wrong("after", fmt::format("{} jobs are more than the {} that one can wait for",

@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "model/gpu_mode.h"
+#include "model/notify.h"
 #include "model/request.h"
 #include "model/where.h"
 
@@ -148,7 +149,8 @@ struct JobSpec {
   RetryPolicy retry;
   std::map<std::string, std::string> labels;
   Holder holder = Holder::kMembers;
-  std::optional<GpuMode> mode;  // nothing: as the machine is set up
+  std::optional<GpuMode> mode;   // nothing: as the machine is set up
+  std::optional<Notify> notify;  // who is told of its end, beside its owner
   // Waits also for GPUs that are not there; otherwise what cannot ever start is refused.
   bool hold_for_capacity = false;
 

@@ -57,6 +57,7 @@ TEST(JobSpec, EverythingAtOnceIsTaken) {
   full.time_limit = Seconds(3600);
   full.expected = Seconds(60);
   full.array = ArraySpec{0, 9'999, 1, 8};
+  full.notify = Notify{.url = "https://hooks.example/divvy"};
   full.after = {{JobId(3), DependencyKind::kEnded}};
   full.retry = {3, Seconds(10), Seconds(60)};
   full.labels = {{"team", "vision and more"}};
@@ -89,6 +90,8 @@ TEST(JobSpec, WhatIsWrongIsNamedByItsField) {
     s.secrets["A"] = "x";
   });
   expect_field("environment", [](JobSpec& s) { s.environment[""] = "x"; });
+  expect_field("notify.url", [](JobSpec& s) { s.notify = Notify{.url = "ftp://hooks.example"}; });
+  expect_field("notify.on", [](JobSpec& s) { s.notify = Notify{.url = "http://a", .on = {}}; });
   expect_field("environment.A=B", [](JobSpec& s) { s.environment["A=B"] = "x"; });
   expect_field("environment.A", [](JobSpec& s) { s.environment["A"] = std::string(1, '\0'); });
   expect_field("working_directory", [](JobSpec& s) { s.working_directory = "data"; });

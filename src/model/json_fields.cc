@@ -101,6 +101,9 @@ Refusal take(const json::value& value, GpuMode& into) {
 Refusal take(const json::value& value, DependencyKind& into) {
   return take_word(value, into, parse_dependency_kind);
 }
+Refusal take(const json::value& value, JobEnd& into) {
+  return take_word(value, into, parse_job_end);
+}
 Refusal take(const json::value& value, TopologyPreference& into) {
   return take_word(value, into, parse_topology_preference);
 }

@@ -49,6 +49,7 @@ using Refusal = std::optional<std::string>;
 [[nodiscard]] Refusal take(const boost::json::value& value, Holder& into);
 [[nodiscard]] Refusal take(const boost::json::value& value, GpuMode& into);
 [[nodiscard]] Refusal take(const boost::json::value& value, DependencyKind& into);
+[[nodiscard]] Refusal take(const boost::json::value& value, JobEnd& into);
 [[nodiscard]] Refusal take(const boost::json::value& value, TopologyPreference& into);
 [[nodiscard]] Refusal take(const boost::json::value& value, Closeness& into);
 

@@ -8,8 +8,6 @@
 namespace divvy::oidc {
 namespace {
 
-constexpr std::string_view kDigits =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 constexpr std::string_view kUrlDigits =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
@@ -30,19 +28,6 @@ bool is_path_sign(char c) {
 int base64url_value(char c) {
   const std::size_t at = kUrlDigits.find(c);
   return at == std::string_view::npos ? -1 : static_cast<int>(at);
-}
-
-std::string encode(std::string_view bytes, std::string_view digits) {
-  std::string text;
-  text.reserve((bytes.size() * 4 + 2) / 3);
-  std::uint32_t bits = 0;
-  int count = 0;
-  for (const char byte : bytes) {
-    bits = (bits << 8U) | static_cast<unsigned char>(byte);
-    for (count += 8; count >= 6; count -= 6) text += digits[(bits >> (count - 6)) & 63U];
-  }
-  if (count > 0) text += digits[(bits << (6 - count)) & 63U];
-  return text;
 }
 
 }  // namespace
@@ -114,14 +99,6 @@ std::string write_form(const FormFields& fields) {
     text += '=';
     text += percent_encode(value);
   }
-  return text;
-}
-
-std::string encode_base64url(std::string_view bytes) { return encode(bytes, kUrlDigits); }
-
-std::string encode_base64(std::string_view bytes) {
-  std::string text = encode(bytes, kDigits);
-  while (text.size() % 4 != 0) text += '=';
   return text;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/base64.h"
 #include "base/result.h"
 #include "net/tcp_address.h"
 
@@ -34,10 +35,6 @@ using FormFields = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] std::string write_form(const FormFields& fields);
 [[nodiscard]] std::string percent_encode(std::string_view text);
 
-// RFC 4648, section 4: of the header Authorization.
-[[nodiscard]] std::string encode_base64(std::string_view bytes);
-// Section 5, without '='.
-[[nodiscard]] std::string encode_base64url(std::string_view bytes);
 // kInvalidArgument for anything that encode_base64url() does not write.
 [[nodiscard]] Result<std::string> decode_base64url(std::string_view text);
 

@@ -198,10 +198,24 @@ CREATE TABLE secrets (
 ) STRICT, WITHOUT ROWID;
 )";
 
+// 9: messages about jobs that have ended, until they were delivered.
+constexpr const char* kNotifications = R"(
+CREATE TABLE notifications (
+  job INTEGER PRIMARY KEY,
+  owner TEXT NOT NULL,
+  ended INTEGER NOT NULL,
+  url TEXT NOT NULL,
+  body TEXT NOT NULL,
+  tries INTEGER NOT NULL,
+  due INTEGER NOT NULL
+) STRICT;
+CREATE INDEX notifications_by_owner ON notifications (owner, due, job);
+)";
+
 // Released steps are never changed; a new one is added at the end, together with a file in
 // fixtures/ that has the schema before it.
-constexpr std::array kSteps{kJobsAndPeople, kUsageAndEvents, kAccounting, kMachineEvents,
-                            kServices,      kAudit,          kSubjects,   kSecrets};
+constexpr std::array kSteps{kJobsAndPeople, kUsageAndEvents, kAccounting, kMachineEvents, kServices,
+                            kAudit,         kSubjects,       kSecrets,    kNotifications};
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 
 #include "store/audit_table.h"
 #include "store/job_table.h"
+#include "store/notification_table.h"
 #include "store/people_table.h"
 #include "store/secret_table.h"
 #include "store/service_table.h"
@@ -118,6 +119,16 @@ TEST_P(Migrations, KeepEverythingOfAnEarlierSchema) {
       EXPECT_EQ(secrets, (std::vector<SecretRecord>{{"HF_TOKEN", at_second(6)}}));
       DIVVY_TRY(sealed, SecretTable(connection).sealed("ada", "HF_TOKEN"));
       EXPECT_EQ(sealed, "01ab");
+    }
+    if (GetParam() >= 9) {
+      DIVVY_TRY(message, NotificationTable(connection).next("ada", at_second(7)));
+      EXPECT_EQ(message, (NotificationRow{.job = model::JobId(6),
+                                          .owner = "ada",
+                                          .ended = at_second(3),
+                                          .url = "https://hooks.example/divvy",
+                                          .body = "{\"id\":6}",
+                                          .tries = 2,
+                                          .due = at_second(7)}));
     }
     return {};
   });
