@@ -1,5 +1,7 @@
 #include "base/base64.h"
 
+#include <array>
+
 #include <cstdint>
 
 namespace divvy {
@@ -31,6 +33,37 @@ std::string encode_base64(std::string_view bytes) {
   std::string text = encode(bytes, kDigits);
   while (text.size() % 4 != 0) text += '=';
   return text;
+}
+
+std::optional<std::string> decode_base64(std::string_view text) {
+  static const std::array<int, 256> values = [] {
+    std::array<int, 256> made{};
+    made.fill(-1);
+    for (std::size_t i = 0; i < kDigits.size(); ++i) {
+      made[static_cast<unsigned char>(kDigits[i])] = static_cast<int>(i);
+    }
+    return made;
+  }();
+  std::string decoded;
+  unsigned bits = 0;
+  int count = 0;
+  bool ended = false;
+  for (const char c : text) {
+    if (c == ' ' || c == '\n' || c == '\r' || c == '\t') continue;
+    if (c == '=') {
+      ended = true;
+      continue;
+    }
+    const int value = values[static_cast<unsigned char>(c)];
+    if (value < 0 || ended) return std::nullopt;
+    bits = (bits << 6U) | static_cast<unsigned>(value);
+    count += 6;
+    if (count >= 8) {
+      count -= 8;
+      decoded += static_cast<char>((bits >> static_cast<unsigned>(count)) & 0xffU);
+    }
+  }
+  return decoded;
 }
 
 }  // namespace divvy

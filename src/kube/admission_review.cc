@@ -3,7 +3,7 @@
 #include <boost/json.hpp>
 #include <cstdint>
 
-#include "kube/base64.h"
+#include "base/base64.h"
 #include "kube/json_view.h"
 
 namespace divvy::kube {
@@ -81,7 +81,7 @@ std::string allowed_with(const AdmissionReview& review, const json::array& opera
   json::object response = permission(review, warnings);
   if (!operations.empty()) {
     response["patchType"] = "JSONPatch";
-    response["patch"] = to_base64(json::serialize(operations));
+    response["patch"] = encode_base64(json::serialize(operations));
   }
   return answer(std::move(response));
 }

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "kube/base64.h"
+#include "base/base64.h"
 
 namespace divvy::kube {
 namespace {

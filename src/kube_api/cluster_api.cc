@@ -11,9 +11,9 @@
 
 #include "api/job_documents.h"
 #include "api/request_target.h"
+#include "base/base64.h"
 #include "base/check.h"
 #include "base/text.h"
-#include "kube/base64.h"
 #include "kube/json_view.h"
 #include "kube/lister.h"
 #include "kube/resource_path.h"
@@ -284,8 +284,7 @@ ClusterApi::Answer ClusterApi::get_job(const Asked& /*asked*/, const ClusterJob&
       api_.get(fmt::format("/api/v1/namespaces/{}/secrets/{}", kube::percent_encode(job.space()),
                            kube::percent_encode(job.batch_job)));
   if (secret) {
-    const auto token =
-        kube::decode_base64(kube::text_at(*secret, {"data", model::kSessionToken}));
+    const auto token = decode_base64(kube::text_at(*secret, {"data", model::kSessionToken}));
     if (token) opened.job.spec.environment[std::string(model::kSessionToken)] = *token;
   }
   return api::answer(200, cluster_job_document(opened));
