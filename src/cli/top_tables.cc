@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "base/stable_order.h"
 #include "base/units.h"
 
 namespace divvy::cli {
@@ -77,11 +78,10 @@ std::string name_of(const Answer& tenant, const Names& names) {
 }
 
 std::string list_document(std::string_view kind, std::vector<json::object> rows) {
-  const auto by_use = [](const json::object& row) {
+  sort_stably(rows, [](const json::object& row) {
     const json::value& used = row.at("usedShareThousandths");
-    return used.is_null() ? std::int64_t{-1} : used.to_number<std::int64_t>();
-  };
-  std::ranges::stable_sort(rows, std::ranges::greater(), by_use);
+    return used.is_null() ? std::int64_t{1} : -used.to_number<std::int64_t>();
+  });
   json::array items;
   for (json::object& row : rows) items.push_back(std::move(row));
   return json::serialize(

@@ -197,11 +197,12 @@ TEST_F(ClusterApiTest, WhatOpensASessionIsInASecretThatGoesWithItsJob) {
   EXPECT_THAT(json::serialize(job), Not(HasSubstr("t0ken")));
   const json::array& variables =
       job.at("spec").at("template").at("spec").at("containers").at(0).at("env").as_array();
-  EXPECT_THAT(json::serialize(variables),
-              AllOf(HasSubstr(R"("JUPYTER_TOKEN","valueFrom":{"secretKeyRef":{"name":"jupyter-abcde",)"
-                              R"("key":"JUPYTER_TOKEN"}})"),
-                    HasSubstr(R"("HF_TOKEN","valueFrom":{"secretKeyRef":{"name":"hub",)"
-                              R"("key":"HF_TOKEN"}})")));
+  EXPECT_THAT(
+      json::serialize(variables),
+      AllOf(HasSubstr(R"("JUPYTER_TOKEN","valueFrom":{"secretKeyRef":{"name":"jupyter-abcde",)"
+                      R"("key":"JUPYTER_TOKEN"}})"),
+            HasSubstr(R"("HF_TOKEN","valueFrom":{"secretKeyRef":{"name":"hub",)"
+                      R"("key":"HF_TOKEN"}})")));
 
   json::object secret = *api_.get("/api/v1/namespaces/team-a/secrets/jupyter-abcde");
   EXPECT_EQ(secret.at("stringData").at("SESSION_TOKEN"), "t0ken");

@@ -18,13 +18,13 @@
 #include "api/gpu_documents.h"
 #include "api/job_documents.h"
 #include "api/query.h"
+#include "base/stable_order.h"
 #include "base/unique_fd.h"
 #include "kube/json_view.h"
 #include "kube/resource_path.h"
 #include "kube/time_stamp.h"
 #include "kube_api/cluster_api.h"
 #include "kube_api/log_lines.h"
-#include "kube_api/stable_order.h"
 #include "net/server_sent_events.h"
 
 namespace divvy::kube_api {

@@ -6,8 +6,8 @@
 
 #include <utility>
 
+#include "base/stable_order.h"
 #include "kube/time_stamp.h"
-#include "kube_api/stable_order.h"
 
 namespace divvy::kube_api {
 

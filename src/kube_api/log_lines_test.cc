@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kube_api/stable_order.h"
+#include "base/stable_order.h"
 
 namespace divvy::kube_api {
 namespace {

@@ -289,14 +289,13 @@ std::optional<json::object> session_secret(const model::JobSpec& spec, const Job
 std::optional<json::object> rank_service(const model::JobSpec& spec, const JobNames& names,
                                          const std::string& uid) {
   if (spec.members() == 1) return std::nullopt;
-  return json::object{
-      {"apiVersion", "v1"},
-      {"kind", "Service"},
-      {"metadata", metadata_of_part(names, uid)},
-      // Ranks look for each other before they are ready.
-      {"spec", json::object{{"clusterIP", "None"},
-                            {"publishNotReadyAddresses", true},
-                            {"selector", json::object{{kJobLabel, names.name}}}}}};
+  return json::object{{"apiVersion", "v1"},
+                      {"kind", "Service"},
+                      {"metadata", metadata_of_part(names, uid)},
+                      // Ranks look for each other before they are ready.
+                      {"spec", json::object{{"clusterIP", "None"},
+                                            {"publishNotReadyAddresses", true},
+                                            {"selector", json::object{{kJobLabel, names.name}}}}}};
 }
 
 }  // namespace divvy::kube_api

@@ -8,7 +8,7 @@
 #include <list>
 #include <vector>
 
-namespace divvy::kube_api {
+namespace divvy {
 
 template <typename Value, typename Key>
 void sort_stably(std::vector<Value>& values, Key key) {
@@ -19,4 +19,4 @@ void sort_stably(std::vector<Value>& values, Key key) {
   std::ranges::move(sorted, values.begin());
 }
 
-}  // namespace divvy::kube_api
+}  // namespace divvy
