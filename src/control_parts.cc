@@ -40,16 +40,17 @@ Result<std::unique_ptr<ControlSide>> ControlSide::create(const agent::Agents& ag
                                                       made->settings_.state / "secrets.key");
   made->notifier_ =
       std::make_unique<notify::Notifier>(*made->database_, clock, made->settings_.notifications);
-  DIVVY_TRY(dispatcher,
-            control::Dispatcher::create(
-                {.database = *made->database_,
-                 .agents = agents,
-                 .clock = clock,
-                 .settings = made->settings_.queue,
-                 .secrets = made->secrets_.get(),
-                 .check_notify = [notifier = made->notifier_.get()](const model::Notify& notify) {
-                   return notifier->check(notify);
-                 }}));
+  DIVVY_TRY(
+      dispatcher,
+      control::Dispatcher::create(
+          {.database = *made->database_,
+           .agents = agents,
+           .clock = clock,
+           .settings = made->settings_.queue,
+           .secrets = made->secrets_.get(),
+           .check_notify = [notifier = made->notifier_.get()](
+                               const model::Notify& notify) { return notifier->check(notify); },
+           .on_notification = [notifier = made->notifier_.get()] { notifier->wake(); }}));
   made->dispatcher_ = std::move(dispatcher);
   made->proxy_ = std::make_unique<proxy::Haproxy>(proxy::Haproxy::Options{
       .folder = made->settings_.run / "serve", .address = made->settings_.services_address});
@@ -60,12 +61,10 @@ Result<std::unique_ptr<ControlSide>> ControlSide::create(const agent::Agents& ag
   made->services_ = std::move(services);
   made->schedules_ = std::make_unique<control::Schedules>(control::Schedules::Parts{
       .database = *made->database_, .dispatcher = *made->dispatcher_, .clock = clock});
-  made->dispatcher_->on_events(
-      [bell = &made->bell_, services = made->services_.get(), notifier = made->notifier_.get()] {
-        bell->ring();
-        services->wake();
-        notifier->wake();
-      });
+  made->dispatcher_->on_events([bell = &made->bell_, services = made->services_.get()] {
+    bell->ring();
+    services->wake();
+  });
   made->retention_ = std::make_unique<control::Retention>(*made->database_, agents, clock,
                                                           made->settings_.retention);
   if (made->settings_.sign_in) {

@@ -93,7 +93,7 @@ TEST_F(MpiJobs, GoOnWhileTheDaemonIsReplaced) {
 TEST_F(MpiJobs, AreProcessesOfTheMachine) {
   const Outcome refused = divvy(submit_mpi({"--image", "x:1"}, {"./solver"}));
   EXPECT_EQ(refused.status, 2);
-  EXPECT_TRUE(has(refused.err, "neither --image nor --file")) << refused.err;
+  EXPECT_TRUE(has(refused.err, "neither --image, --file nor --template")) << refused.err;
   const Outcome nothing = divvy(submit_mpi({}, {}));
   EXPECT_EQ(nothing.status, 2);
   EXPECT_TRUE(has(nothing.err, "no program was given")) << nothing.err;

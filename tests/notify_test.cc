@@ -118,7 +118,7 @@ TEST_F(NotificationsSystem, KilledBetweenEndAndMessageTheDaemonSendsItWhenItIsBa
 TEST_F(NotificationsSystem, ARepeatedMessageHasTheIdOfTheFirstAlsoAfterAKill) {
   answer_with(500);
   json::object job = told(waiting("job"));
-  job["command"] = {"true"};
+  job["command"] = json::array{"true"};
   const std::uint64_t id = submit(job);
   ASSERT_TRUE(becomes(id, "succeeded"));
   ASSERT_TRUE(eventually([&] { return !got().empty(); }));
@@ -135,12 +135,12 @@ TEST_F(NotificationsSystem, ARepeatedMessageHasTheIdOfTheFirstAlsoAfterAKill) {
 
 TEST_F(NotificationsSystem, OneMessageForEachTaskOfAnArrayAndNoneForEndsNobodyAskedFor) {
   json::object array = told(waiting("array", 0.1));
-  array["command"] = {"true"};
+  array["command"] = json::array{"true"};
   array["array"] = json::object{{"first", 0}, {"last", 3}};
   array["notify"].as_object()["on"] = json::array{"succeeded"};
   const std::uint64_t first = submit(array);
   json::object failing = told(waiting("failing", 0.1));
-  failing["command"] = {"false"};
+  failing["command"] = json::array{"false"};
   failing["notify"].as_object()["on"] = json::array{"succeeded"};
   ASSERT_TRUE(becomes(submit(failing), "failed"));
   std::set<std::uint64_t> told_of;

@@ -498,6 +498,7 @@ bool Dispatcher::write(std::unique_lock<std::mutex>& lock) {
   in_writing_ = std::exchange(unwritten_, {});
   put_back();
   lock.unlock();
+  bool notifies = false;
   const Status committed = parts_.database.commit([&](store::Connection& connection) -> Status {
     store::JobTable table(connection);
     store::EventTable events(connection);
@@ -513,6 +514,7 @@ bool Dispatcher::write(std::unique_lock<std::mutex>& lock) {
     for (const model::Job& job : written) {
       if (const auto message = notification_of(job)) {
         DIVVY_RETURN_IF_ERROR(messages.add(*message));
+        notifies = true;
       }
     }
     store::UsageTable books(connection);
@@ -547,6 +549,7 @@ bool Dispatcher::write(std::unique_lock<std::mutex>& lock) {
   }
   written_.notify_all();
   if (on_events_) on_events_();
+  if (notifies && parts_.on_notification) parts_.on_notification();
   return true;
 }
 

@@ -69,6 +69,7 @@ class Dispatcher {
     Secrets* secrets = nullptr;  // without: jobs that want some are refused
     // Whether messages about a job are sent to this webhook; without: they are refused.
     std::function<Status(const model::Notify&)> check_notify{};
+    std::function<void()> on_notification{};  // one was written down; on the dispatcher's thread
   };
 
   // Finds again what ran before. What `parts` refers to outlives it.

@@ -102,14 +102,17 @@ Status Notifier::check(const model::Notify& notify) const {
   return check_host(rules_.allowed_hosts, url);
 }
 
-std::optional<Duration> Notifier::step() {
+Notifier::Turn Notifier::look() {
+  const std::lock_guard looking(looking_);
   const auto waiting = database_.read(
       [](store::Connection& connection) { return store::NotificationTable(connection).waiting(); });
-  if (!waiting) {
-    log_error("notifications cannot be read", {{"reason", waiting.error().message}});
-    return kRetry;
-  }
-  const Turn turn = next_turn(*waiting);
+  if (waiting) return next_turn(*waiting);
+  log_error("notifications cannot be read", {{"reason", waiting.error().message}});
+  return {.who = {}, .patience = kRetry};
+}
+
+std::optional<Duration> Notifier::step() {
+  const Turn turn = look();
   if (!turn.who) return turn.patience;
   // Another thread looks whether there is somebody else, while this one waits for a receiver.
   wake();

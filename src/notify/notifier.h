@@ -3,8 +3,9 @@
 // is killed in between sends it again with the same id, and loses none.
 //
 // A few threads send; each user has one of them at a time and so many messages a second, so that
-// neither a slow receiver nor a user with many messages keeps others waiting. No lock is held over
-// the store or the network. The methods may be called from any thread.
+// neither a slow receiver nor a user with many messages keeps others waiting. They look at the
+// store one after the other; no lock is held over the network. The methods may be called from any
+// thread.
 #pragma once
 
 #include <condition_variable>
@@ -70,6 +71,7 @@ class Notifier {
     std::optional<Waiting> who;
     std::optional<Duration> patience;
   };
+  [[nodiscard]] Turn look();
   [[nodiscard]] Turn next_turn(const std::vector<Waiting>& waiting);
   void done(const std::string& owner, const Status& kept);
   [[nodiscard]] Status send_next(const Waiting& who);
@@ -83,6 +85,7 @@ class Notifier {
   const Post send_;
   net::RateLimit rate_{kMostPerSecond};
 
+  std::mutex looking_;        // before mutex_: one connection to the store is enough for looks
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
   Rules rules_;
