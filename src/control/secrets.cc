@@ -45,7 +45,7 @@ Result<store::SecretRecord> Secrets::set(const std::string& owner, const std::st
     return err(ErrorCode::kInvalidArgument, "value: no variable can hold a zero byte");
   }
   DIVVY_TRY(sealed, seal(place_of(owner, name), value));
-  const store::SecretRecord record{name, clock_.wall_now()};
+  store::SecretRecord record{name, clock_.wall_now()};
   DIVVY_RETURN_IF_ERROR(database_.commit([&](store::Connection& connection) -> Status {
     store::SecretTable table(connection);
     DIVVY_TRY(there, table.list(owner));

@@ -15,7 +15,7 @@ namespace divvy::store {
 
 // In the place of an issuer: whom the kernel of this machine vouches for, by their uid, and of whom
 // no admin has said who they are elsewhere.
-inline constexpr std::string_view kThisMachine = "";
+inline constexpr std::string_view kThisMachine;
 
 class SubjectTable {
  public:
