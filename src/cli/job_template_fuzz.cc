@@ -1,5 +1,7 @@
 // Templates are written by operators and users. Whatever is in one, it is refused with words and
 // its place, or makes a document that reads as a job or is refused with words.
+#include <fmt/format.h>
+
 #include <boost/json.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   std::vector<std::string> set;
-  for (const auto& [key, value] : made->values) set.push_back(key + "={" + key + "}3");
+  for (const auto& [key, value] : made->values) set.push_back(fmt::format("{0}={{{0}}}3", key));
   const auto file = divvy::cli::fill_in(*made, set);
   DIVVY_CHECK(file.has_value(), "{}", file.error().message);
   const auto spec = divvy::model::read_job_spec(boost::json::serialize(file->document()));
