@@ -109,6 +109,8 @@ class HttpApi::Impl {
     for (bool tried_new_token = false;;) {
       net::HttpRequest request = make("GET", path, {}, nullptr);
       request.headers["upgrade"] = "websocket";
+      // The subresources of pods have no representation, and refuse (406) who wants a certain one.
+      request.headers["accept"] = "*/*";
       request.headers["sec-websocket-protocol"] = protocols;
       auto made = net::http_upgrade(credentials_.target, request, options_.timeout,
                                     net::TunnelOf::kMessages);

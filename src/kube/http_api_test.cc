@@ -448,6 +448,7 @@ TEST_F(HttpApiTest, AConnectionIntoAPodTakesAndGivesMessages) {
     }
     EXPECT_EQ(request.query, "command=ls");
     EXPECT_EQ(request.header("sec-websocket-protocol"), "v5.channel.k8s.io, v4.channel.k8s.io");
+    EXPECT_EQ(request.header("accept"), "*/*") << "a real server answers 406 to any other";
     net::HttpResponse answer;
     answer.upgrade = [&pods](UniqueFd& socket) {
       int ends[2];

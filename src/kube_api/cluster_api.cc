@@ -314,7 +314,7 @@ ClusterApi::Answer ClusterApi::list_members(const Asked& /*asked*/, const Cluste
                      {"name", pod.pod},
                      {"container", pod.container},
                      {"node", member == job.job.members.end() ? "" : member->node},
-                     {"phase", pod.runs         ? "running"
+                     {"phase", pod.runs         ? "living"
                                : pod.has_output ? "ended"
                                                 : "waiting"},
                      {"pid", 0},

@@ -235,6 +235,7 @@ TEST_F(ClusterApiTest, AMemberKeepsItsRankWhileThePodOfAnotherIsNotThere) {
   ASSERT_EQ(members.at("items").as_array().size(), 1U);
   EXPECT_EQ(members.at("items").at(0).at("name"), "train-abcde-1-x");
   EXPECT_EQ(members.at("items").at(0).at("rank"), 1);
+  EXPECT_EQ(members.at("items").at(0).at("phase"), "living") << "as machines say it";
 }
 
 TEST_F(ClusterApiTest, AJobOfAnotherNamespaceWithTheSameNumberIsNotInTheWayOfOnesOwn) {

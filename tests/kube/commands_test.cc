@@ -59,7 +59,8 @@ class KubeCommands : public KubeSlices {
 };
 
 TEST_F(KubeCommands, AGangIsSubmittedFollowedAndWaitedFor) {
-  const std::string script = "echo rank $RANK of $WORLD_SIZE with $MASTER_ADDR; gpuload info";
+  const std::string script =
+      "echo rank $RANK of $WORLD_SIZE with $MASTER_ADDR; gpuload info; sleep 2";
   const Outcome followed = divvy(submit("ranks", "0.5", {"--members", "2", "--follow"}, script));
   EXPECT_EQ(followed.status, 0) << followed.err;
   for (int rank : {0, 1}) {
@@ -115,11 +116,10 @@ TEST_F(KubeCommands, ASessionIsAnAppInAPodThatIsOpenedFromHere) {
          "environment: {WEB_TOKEN: \"{token}\"}\nready: /token\nopen: /token?token={token}\n";
   const fs::path output = home_ / "address";
   // Printed once it answers.
-  Program session(
-      {"/usr/bin/env", "DIVVY_CONFIG=" + (home_ / "config.yaml").string(),
-       "XDG_CONFIG_HOME=" + (home_ / "xdg").string(), KUBE_DIVVY, "session", "start", "--app",
-       "pages", "--gpu", "0.2", "--image", image_, "--no-browser"},
-      {}, output);
+  Program session({"/usr/bin/env", "DIVVY_CONFIG=" + (home_ / "config.yaml").string(),
+                   "XDG_CONFIG_HOME=" + (home_ / "xdg").string(), KUBE_DIVVY, "session", "start",
+                   "--app", "pages", "--gpu", "0.2", "--image", image_, "--no-browser"},
+                  {}, output);
   ASSERT_TRUE(eventually([&] { return session.printed().find('\n') != std::string::npos; }))
       << session.errors();
   const std::string address = session.printed().substr(0, session.printed().find('\n'));
