@@ -99,13 +99,12 @@ TEST(AppTemplate, ContainersPublishTheirPort) {
 TEST(AppTemplate, PodsListenOnTheirLoopback) {
   const AppTemplate app = read_app(kWeb, "web", "web.yaml").value();
   json::object document{{"container", {{"image", "box"}}}};
-  ASSERT_TRUE(put_app(app, {.token = "t", .arguments = {"x"}, .published = {}, .in_pod = true},
-                      document));
+  ASSERT_TRUE(
+      put_app(app, {.token = "t", .arguments = {"x"}, .published = {}, .in_pod = true}, document));
   EXPECT_EQ(json::serialize(document["container"]), R"({"image":"box","entry_point":["sh"]})");
   EXPECT_EQ(document["labels"].at(kSessionPortLabel), "8000");
   EXPECT_FALSE(document["environment"].as_object().contains("DIVVY_PUBLISH"));
-  EXPECT_NE(document["command"].at(1).as_string().find("8000 --bind 127.0.0.1"),
-            json::string::npos)
+  EXPECT_NE(document["command"].at(1).as_string().find("8000 --bind 127.0.0.1"), json::string::npos)
       << "other pods do not reach it";
 }
 

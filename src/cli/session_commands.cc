@@ -129,13 +129,12 @@ Result<int> start(const Session& session, const StartArguments& arguments) {
                app.program.empty() ? "" : ", in which there is " + app.program);
   }
   const bool published = contained && !daemon->is_cluster();
-  DIVVY_RETURN_IF_ERROR(
-      put_app(app,
-              {.token = new_channel_name().substr(0, 32),
-               .arguments = arguments.words,
-               .published = published ? std::optional(some_port()) : std::nullopt,
-               .in_pod = daemon->is_cluster()},
-              document));
+  DIVVY_RETURN_IF_ERROR(put_app(app,
+                                {.token = new_channel_name().substr(0, 32),
+                                 .arguments = arguments.words,
+                                 .published = published ? std::optional(some_port()) : std::nullopt,
+                                 .in_pod = daemon->is_cluster()},
+                                document));
   document.emplace("time_limit", kUsualTime);
   DIVVY_RETURN_IF_ERROR(complete_document(session, *daemon, *config, document));
   if (const Status there = have_daemon(session, *daemon); !there) {

@@ -29,8 +29,8 @@ struct JobNames {
                                                               const JobNames& names,
                                                               const std::string& uid);
 
-// What opens a session, and other variables of its app, are for those alone who may read Secrets; its
-// pod gets them from one, which goes with its Job. Nothing: it is no session.
+// What opens a session, and other variables of its app, are for those alone who may read Secrets;
+// its pod gets them from one, which goes with its Job. Nothing: it is no session.
 [[nodiscard]] std::optional<boost::json::object> session_secret(const model::JobSpec& spec,
                                                                 const JobNames& names,
                                                                 const std::string& uid);

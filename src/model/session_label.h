@@ -1,5 +1,6 @@
-// How the jobs of sessions (`divvy session`) are known: labels with the name of the app and, where it
-// is not the job's own (model/member_port.h), its port; and the variable that holds what opens it.
+// How the jobs of sessions (`divvy session`) are known: labels with the name of the app and, where
+// it is not the job's own (model/member_port.h), its port; and the variable that holds what opens
+// it.
 #pragma once
 
 #include <string_view>
