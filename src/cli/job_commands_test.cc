@@ -425,6 +425,8 @@ TEST_F(JobCommands, SubmitRefusesWrongOptions) {
                                             {"submit", "--env", "novalue", "--", "a"},
                                             {"submit", "--mount", "a", "--image", "i", "--", "a"},
                                             {"submit", "--mount", "/a:/b", "--", "a"},
+                                            {"submit", "--publish", "80:x:8080", "--image", "i"},
+                                            {"submit", "--ulimit", "nofile=1:2:3", "--", "a"},
                                             {"submit", "--timeout", "5s", "--", "a"},
                                             {"submit", "-f", "/nowhere.yaml"}};
   for (const auto& arguments : wrong) {

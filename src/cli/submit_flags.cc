@@ -1,6 +1,7 @@
 #include "cli/submit_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <boost/json.hpp>
 #include <charconv>
 
@@ -73,6 +74,11 @@ Result<json::value> mount_value(const std::string& text) {
 
 Result<json::value> port_value(const std::string& text) {
   const auto parts = split(text, ':');
+  if (parts.size() > 2) {
+    return err(ErrorCode::kInvalidArgument,
+               "--publish: \"{}\" is not PORT or HOST:CONTAINER, two numbers of ports",
+               escape_for_terminal(text.substr(0, 60)));
+  }
   DIVVY_TRY(host, number("--publish", parts.front()));
   DIVVY_TRY(container, number("--publish", parts.back()));
   return json::object{{"host", host}, {"container", container}};
@@ -126,7 +132,7 @@ Result<json::value> after_value(const std::string& text) {
 // NAME=SOFT[:HARD]
 Status put_ulimit(json::object& ulimits, const std::string& text) {
   const std::size_t equals = text.find('=');
-  if (equals == std::string::npos) {
+  if (equals == std::string::npos || std::ranges::count(text, ':') > 1) {
     return err(ErrorCode::kInvalidArgument, "--ulimit: \"{}\" is not NAME=SOFT or NAME=SOFT:HARD",
                escape_for_terminal(text.substr(0, 60)));
   }
