@@ -1,4 +1,4 @@
-// Which jobs the commands that change jobs mean: by name, and by array.
+// Which jobs commands mean: by name, by array and by label.
 #include <gtest/gtest.h>
 
 #include "cli/exit_codes.h"
@@ -63,6 +63,32 @@ TEST_F(JobChoice, AnArrayIsDeletedHoweverManyTasksItHas) {
   EXPECT_EQ(none.status, kExitUsage);
   EXPECT_EQ(none.out, "");
   EXPECT_TRUE(contains(none.err, "job 19 is no task of an array")) << none.err;
+}
+
+constexpr const char* kLabelled = R"({"items":[
+    {"id":19,"name":"c","spec":{"labels":{"sweep":"7","stage":"test"}}},
+    {"id":18,"name":"b","spec":{"labels":{"sweep":"8"}}},
+    {"id":17,"name":"a","spec":{"labels":{"sweep":"7"}}},{"id":16,"name":"other"}]})";
+
+TEST_F(JobChoice, ListChoosesByLabels) {
+  daemon_.on("GET /v1/jobs", kLabelled);
+  EXPECT_EQ(divvy({"list", "-o", "name", "-l", "sweep=7"}).out, "19\n17\n");
+  EXPECT_EQ(divvy({"list", "-o", "name", "-l", "sweep=7", "--limit", "1"}).out, "19\n");
+  EXPECT_EQ(divvy({"list", "-o", "name", "-l", "sweep", "-l", "stage=test"}).out, "19\n");
+  EXPECT_EQ(divvy({"list", "-l", "=7"}).status, kExitUsage);
+}
+
+TEST_F(JobChoice, DeleteByLabelMeansOnesOwnJobs) {
+  daemon_.on("GET /v1/whoami", R"({"name":"ada","role":"admin"})");
+  daemon_.on("GET /v1/jobs", kLabelled);
+  daemon_.on("DELETE /v1/jobs/17", R"({"id":17,"state":"cancelled"})");
+  daemon_.on("DELETE /v1/jobs/19", R"({"id":19,"state":"cancelled"})");
+  const CliOutcome outcome = divvy({"delete", "-l", "sweep=7"});
+  EXPECT_EQ(outcome.status, kExitOk) << outcome.err;
+  EXPECT_EQ(outcome.out, "job 19 is cancelled\njob 17 is cancelled\n");
+  EXPECT_TRUE(contains(daemon_.asked()[1], "owner=ada")) << daemon_.asked()[1];
+  EXPECT_EQ(divvy({"delete"}).status, kExitUsage);
+  EXPECT_EQ(divvy({"delete", "17", "-l", "sweep=7"}).status, kExitUsage) << "which are meant?";
 }
 
 }  // namespace

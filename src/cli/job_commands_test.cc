@@ -253,32 +253,6 @@ TEST_F(JobCommands, UpdateSendsWhatChangesAndSaysWhatDid) {
   EXPECT_EQ(divvy({"requeue", "17"}).out, "job 17 is stopping\n");
 }
 
-constexpr const char* kLabelled = R"({"items":[
-    {"id":19,"name":"c","spec":{"labels":{"sweep":"7","stage":"test"}}},
-    {"id":18,"name":"b","spec":{"labels":{"sweep":"8"}}},
-    {"id":17,"name":"a","spec":{"labels":{"sweep":"7"}}},{"id":16,"name":"other"}]})";
-
-TEST_F(JobCommands, ListChoosesByLabels) {
-  daemon_.on("GET /v1/jobs", kLabelled);
-  EXPECT_EQ(divvy({"list", "-o", "name", "-l", "sweep=7"}).out, "19\n17\n");
-  EXPECT_EQ(divvy({"list", "-o", "name", "-l", "sweep=7", "--limit", "1"}).out, "19\n");
-  EXPECT_EQ(divvy({"list", "-o", "name", "-l", "sweep", "-l", "stage=test"}).out, "19\n");
-  EXPECT_EQ(divvy({"list", "-l", "=7"}).status, kExitUsage);
-}
-
-TEST_F(JobCommands, DeleteByLabelMeansOnesOwnJobs) {
-  daemon_.on("GET /v1/whoami", R"({"name":"ada","role":"admin"})");
-  daemon_.on("GET /v1/jobs", kLabelled);
-  daemon_.on("DELETE /v1/jobs/17", R"({"id":17,"state":"cancelled"})");
-  daemon_.on("DELETE /v1/jobs/19", R"({"id":19,"state":"cancelled"})");
-  const CliOutcome outcome = divvy({"delete", "-l", "sweep=7"});
-  EXPECT_EQ(outcome.status, kExitOk) << outcome.err;
-  EXPECT_EQ(outcome.out, "job 19 is cancelled\njob 17 is cancelled\n");
-  EXPECT_TRUE(contains(daemon_.asked()[1], "owner=ada")) << daemon_.asked()[1];
-  EXPECT_EQ(divvy({"delete"}).status, kExitUsage);
-  EXPECT_EQ(divvy({"delete", "17", "-l", "sweep=7"}).status, kExitUsage) << "which are meant?";
-}
-
 TEST_F(JobCommands, ASweepWithAKeyIsTheSameWhenItIsSubmittedAgain) {
   daemon_.on("GET /v1/node", "{}");
   daemon_.on("POST /v1/jobs", R"({"items":[{"id":17,"name":"a","state":"queued"}]})", 201);

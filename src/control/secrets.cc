@@ -99,6 +99,11 @@ Result<std::map<std::string, std::string>> Secrets::open(
                  "the secret {0} of {1} is gone; divvy secret set {0} makes it again", name, owner);
     }
     auto value = unseal(place_of(owner, name), *sealed);
+    if (!value && value.error().code != ErrorCode::kDataLoss) {
+      // The key cannot be read just now, which is no fault of the job.
+      return err(ErrorCode::kUnavailable, "the secret {} of {}: {}", name, owner,
+                 value.error().message);
+    }
     if (!value) {
       return err(ErrorCode::kFailedPrecondition,
                  "the secret {0} of {1} cannot be opened: {2}; divvy secret set {0} makes it again",

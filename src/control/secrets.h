@@ -39,7 +39,8 @@ class Secrets {
   // first that is not there.
   [[nodiscard]] Status check(const std::string& owner,
                              const std::map<std::string, std::string>& variables);
-  // What they hold. kFailedPrecondition: one is gone, or cannot be opened.
+  // What they hold. kFailedPrecondition: one is gone, or was sealed with another key. kUnavailable:
+  // the key cannot be read.
   [[nodiscard]] Result<std::map<std::string, std::string>> open(
       const std::string& owner, const std::map<std::string, std::string>& variables);
 

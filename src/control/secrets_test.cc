@@ -97,6 +97,28 @@ TEST_F(SecretsTest, AJobWhoseSecretIsGoneFailsAndSaysWhichHoldingNothing) {
   EXPECT_TRUE(daemon_.machine.held().empty());
 }
 
+TEST_F(SecretsTest, AJobWaitsWhileTheKeyCannotBeRead) {
+  namespace fs = std::filesystem;
+  ASSERT_TRUE(secrets_.set("ada", "hub", "hf_1"));
+  const auto key = daemon_.database->file().parent_path() / "secrets.key";
+  daemon_.kill();
+  fs::permissions(key, fs::perms(0644));
+  daemon_.open();
+  const auto submitted = daemon_.dispatcher->submit(job_with({{"HF_TOKEN", "hub"}}));
+  ASSERT_TRUE(submitted) << submitted.error().message;
+  const model::JobId job = submitted->jobs.front().id;
+  daemon_.dispatcher->step();
+  daemon_.dispatcher->wait_for_replies();
+  EXPECT_TRUE(daemon_.machine.held().empty());
+  EXPECT_TRUE(daemon_.runtime.started.empty());
+  fs::permissions(key, fs::perms(0600));
+  daemon_.clock.advance(std::chrono::seconds(60));
+  daemon_.settle();
+  EXPECT_EQ(daemon_.stored(job).state, JobState::kRunning)
+      << daemon_.stored(job).history.back().reason;
+  EXPECT_EQ(daemon_.stored(job).failures, 0U);
+}
+
 TEST_F(SecretsTest, AreThereAfterARestartAndClosedWithoutTheirKey) {
   ASSERT_TRUE(secrets_.set("ada", "hub", "hf_1"));
   const auto key = daemon_.database->file().parent_path() / "secrets.key";

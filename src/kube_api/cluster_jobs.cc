@@ -5,9 +5,7 @@
 #include <map>
 #include <optional>
 
-#include "api/job_documents.h"
 #include "base/check.h"
-#include "base/text.h"
 #include "kube/claim_request.h"
 #include "kube/cluster_objects.h"
 #include "kube/json_view.h"
@@ -578,31 +576,6 @@ std::vector<ClusterJob> read_jobs(const ClusterObjects& objects) {
     return std::pair(a.job.submitted, a.job.id) > std::pair(b.job.submitted, b.job.id);
   });
   return jobs;
-}
-
-json::object wait_document(const ClusterJob& job) {
-  return {{"kind", job.wait_kind},
-          {"text", escape_for_terminal(job.wait_text)},
-          {"place", nullptr},
-          {"inLine", 0},
-          {"startsUnixMilliseconds", nullptr}};
-}
-
-json::object cluster_job_document(const ClusterJob& job) {
-  json::object document = api::job_document(job.job, api::JobDetail::kInside);
-  json::array pods;
-  for (const MemberPod& pod : job.pods) pods.emplace_back(pod.pod);
-  document["pods"] = std::move(pods);
-  document["workload"] = nullptr;
-  if (!job.owner_kind.empty()) {
-    document["workload"] = json::object{{"kind", job.owner_kind}, {"name", job.owner_name}};
-  }
-  document["waits"] = nullptr;
-  const bool waits = job.job.state == JobState::kQueued || job.job.state == JobState::kSuspended;
-  if (waits) document["waits"] = wait_document(job);
-  document["idleLeftSeconds"] = nullptr;
-  document["accounting"] = nullptr;
-  return document;
 }
 
 }  // namespace divvy::kube_api
